@@ -210,7 +210,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "R061": (serve(f"{QWEN36} {DFLASH}"), serve(f"{QWEN36} {DFLASH}", env={"VLLM_USE_DEEP_GEMM": "0"})),
     "R062": (
         serve(f"{QWEN36} {draft(method='dflash', attention_backend='FLASH_ATTN')}"),
-        serve(f"{QWEN36} {draft(method='dspark', attention_backend='B12X')}", "0.30.0"),
+        serve(f"{QWEN36} {draft(method='dflash', attention_backend='FLASH_ATTN')}", "0.28.0"),
     ),
     "R063": (serve(f"{NANO} --enable-chunked-prefill"), serve(f"{QWEN36_DENSE} --enable-chunked-prefill")),
     # kv
@@ -364,7 +364,10 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         run("vllm/vllm-openai:v0.20.0", f"{GEMMA} --reasoning-parser gemma4"),
     ),
     "R118": (serve(f"{GEMMA} -tp 8"), serve(f"{GEMMA} -tp 1")),
-    "R119": (serve(f"{GEMMA_MOE} -tp 2", group=PAIR), serve(f"{GEMMA} -tp 2", group=PAIR)),
+    "R119": (
+        serve(f"{GEMMA_MOE} -tp 2", group=PAIR),
+        serve(f"{GEMMA_MOE} -tp 2 --enable-expert-parallel", group=PAIR),
+    ),
     "R120": (
         serve(f"{QWEN36} -tp 2", group=PAIR),
         serve(f"{QWEN36} -tp 2 --enable-expert-parallel", group=PAIR),
@@ -514,6 +517,11 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         run("vllm/vllm-openai:v0.32.0", PLAIN, env=RING),
         run("vllm/vllm-openai:v0.33.0", PLAIN, env=RING),
     ),
+    "X19": (
+        serve(f"{PLAIN} --kv-offloading-size 8", "0.28.0", env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
+        serve(f"{PLAIN} --kv-offloading-size 8", "0.28.0", env={"PYTORCH_CUDA_ALLOC_CONF": "garbage_collection:0.8"}),
+    ),
+    "X20": (serve(f"{PLAIN} --enable-sleep-mode"), serve(PLAIN)),
     "X17": (
         serve(f"{PLAIN} --cpu-offload-gb 90"),
         serve(f"{PLAIN} --cpu-offload-gb 0"),
@@ -546,7 +554,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     ),
     "L8": (
         serve(f"deepseek-ai/DeepSeek-V4 {draft(method='dspark', num_speculative_tokens=3)}", "0.26.0"),
-        serve(f"deepseek-ai/DeepSeek-V4 {draft(method='dspark', num_speculative_tokens=5)}", "0.26.0"),
+        serve(f"x/DeepSeek-V4-Flash-Vision-Exp {draft(method='dspark', num_speculative_tokens=6)}", "0.33.0"),
     ),
     "L9": (serve(f"{PLAIN} --gpu-memory-utilization 80"), serve(f"{PLAIN} --gpu-memory-utilization 0.8")),
     "L11": (
@@ -563,7 +571,13 @@ CASES: dict[str, tuple[Launch, Launch]] = {
 }
 
 # Further launches that trip a rule, by another half of its condition.
+EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+OFFLOADING = """--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'"""
 MORE: list[tuple[str, Launch]] = [
+    ("X19", serve(f"{PLAIN} {OFFLOADING}", "0.33.0", env=EXPANDABLE)),
+    ("R119", serve(f"{GEMMA_MOE} -pp 2", group=PAIR)),
+    ("R044", serve(f"{QWEN36} {draft(method='mtp', model='a/head', num_speculative_tokens=3)}")),
+    ("R012", run(UPSTREAM, "openai/whisper-large-v3", model={"architecture": "WhisperForConditionalGeneration"})),
     ("X10", serve(f"{QWEN36} --moe-backend flashinfer_cutlass")),
     ("R041", serve(QWEN36, service={"tools": True})),
     ("R074", serve(f"{QWEN36} {MTP}", service={"profile": "concurrent"})),

@@ -30,6 +30,7 @@ _ALIASES = {
 }
 # Keys that only models with such layers have; Qwen3.5 has a mamba_ssm_dtype without any Mamba layer.
 _MAMBA = ("mamba_num_heads", "mamba_n_heads", "mamba_d_state", "ssm_state_size", "hybrid_override_pattern")
+_TRANSCRIBES = r"Whisper|Moonshine|\w*(ASR|Asr)For"
 _LINEAR = ("linear_num_value_heads", "linear_conv_kernel_dim")
 
 
@@ -73,6 +74,11 @@ class Model:
     @property
     def fp8(self) -> bool:
         return self.quant_method == "fp8" or self.quant_algo == "FP8"
+
+    @property
+    def transcribes_only(self) -> bool:
+        """Whether every request brings audio: a model that transcribes."""
+        return re.match(_TRANSCRIBES, self.architecture or "") is not None
 
     @property
     def tool_parsers(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...._facts.models.drafting import method_of
 from .config import read_drafter
 from .flags import Flags
 from .model import Attention, Mamba2, Model
@@ -14,7 +15,7 @@ from .release import Release
 from .trouble import bad_input, not_sized, refusal
 
 _PLACE = "flags.speculative_config"
-_WITHOUT_LAYERS = ("ngram", "suffix")
+_WITHOUT_LAYERS = ("ngram", "ngram_gpu", "suffix")
 _OF_ONE_LAYER = ("eagle", "eagle3")
 _WITH_CHECKPOINT = (*_OF_ONE_LAYER, "draft_model", "dflash", "dspark")
 
@@ -38,7 +39,7 @@ def resolve(flags: Flags, model: Model, release: Release) -> Draft:
     wanted = flags.speculative
     if wanted is None:
         return Draft()
-    method = wanted.get("method")
+    method = method_of(wanted, wanted.get("draft_config"))
     if method == "mtp":
         return _prediction(model, release, wanted.get("num_speculative_tokens", 1))
     tokens = wanted.get("num_speculative_tokens")
@@ -51,18 +52,19 @@ def resolve(flags: Flags, model: Model, release: Release) -> Draft:
     if method in _WITHOUT_LAYERS:
         return Draft(method, tokens)
     if method in _WITH_CHECKPOINT:
-        return Draft(method, tokens, _external(wanted, model), external=True, assumed="draft_config" not in wanted)
+        layers = _external(wanted, str(method), model)
+        return Draft(method, tokens, layers, external=True, assumed="draft_config" not in wanted)
     found = f"method {str(method)[:60]}"
     remedy = "use another method, or size it by a first boot"
     expected = ", ".join(["mtp", *_WITHOUT_LAYERS, *_WITH_CHECKPOINT])
     raise not_sized(f"{_PLACE}.method", found=found, expected=expected, remedy=remedy)
 
 
-def _external(wanted: Mapping[str, Any], model: Model) -> tuple[Attention, ...]:
+def _external(wanted: Mapping[str, Any], method: str, model: Model) -> tuple[Attention, ...]:
     """The drafter's own layers; without its config.json, one layer like the target's, as EAGLE heads have."""
     if "draft_config" in wanted:
         return read_drafter(wanted["draft_config"], f"{_PLACE}.draft_config")
-    if wanted["method"] not in _OF_ONE_LAYER:
+    if method not in _OF_ONE_LAYER:
         remedy = "give the drafter's config.json as draft_config; in a recipe, name it in model.draft.config"
         raise not_sized(f"{_PLACE}.draft_config", found="missing", expected="the drafter's config.json", remedy=remedy)
     return (replace(model.attention, window=None),)

@@ -191,15 +191,20 @@ def unknown_vllm(launch: Launch) -> Hits:
     "error",
     lasts="image",
     expected="the audio packages in the image",
-    remedy='start through a shell: pip install "vllm[audio]" && vllm serve ...',
-    reason="the stock image has no audio stack, so that any audio input fails",
-    source="Spark guide, section 7.3.2",
+    remedy="build an image with vllm[audio] (image.build, docs/image-build.md), or take another",
+    reason="the stock image has no audio stack, so that each request with audio fails with 400",
+    source="Spark guide, section 7.3.2; ls1intum/edutelligence issue 925 and pull request 942 (0.28 and 0.29)",
 )
 def audio_not_installed(launch: Launch) -> Hits:
     """A model with audio input, on an upstream image without the audio packages."""
     refused = launch.command.json("--limit-mm-per-prompt").get("audio") == 0
-    if launch.model.audio and launch.family == "upstream" and "vllm[audio]" not in launch.words.script and not refused:
+    if launch.family != "upstream" or "vllm[audio]" in launch.words.script or refused:
+        return
+    if launch.model.transcribes_only:
         yield Hit("image", "no audio packages")
+    elif launch.model.audio:
+        remedy = "write limit-mm-per-prompt: {audio: 0} if no request brings audio, or build an image with it"
+        yield Hit("image", "no audio packages", severity="hint", remedy=remedy)
 
 
 @rule(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ...._base.findings import Severity
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
@@ -267,17 +268,18 @@ def dflash_attention(launch: Launch) -> Hits:
 def dflash_deep_gemm(launch: Launch) -> Hits:
     """DFlash without VLLM_USE_DEEP_GEMM=0."""
     if launch.method == "dflash" and launch.env.get("VLLM_USE_DEEP_GEMM") != "0":
-        yield Hit("env VLLM_USE_DEEP_GEMM", show(launch.env.get("VLLM_USE_DEEP_GEMM")))
+        # a build of somebody's own may have mended it: jethac/dgx-spark-hijinks served with four of 0.20.1
+        mended: Severity | None = "warning" if launch.family in ("custom", "eugr") else None
+        yield Hit("env VLLM_USE_DEEP_GEMM", show(launch.env.get("VLLM_USE_DEEP_GEMM")), severity=mended)
 
 
 @rule(
     "R062",
-    "warning",
-    lasts="measured",
+    {"0.11.0..0.27.1": "warning"},
     expected='no "attention_backend" in --speculative-config',
     remedy="drop the key",
-    reason="the drafter's backend is best left alone on Spark; DSpark recipes of August 2026 set B12X there",
-    source="Spark guide, section 14.4",
+    reason="the drafter's backend was best left alone on Spark; recipes for later releases set one (MiniMax-M3, MiMo)",
+    source="Spark guide, section 14.4; NVIDIA/local-ai-inference-recipes and eugr (2026-09)",
 )
 def drafter_attention(launch: Launch) -> Hits:
     """An attention backend for the drafter on GB10."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...._base.gb10 import fact
 from ...._base.schema import Spec, option
+from ...._facts.models.drafting import method_of
 from ...._facts.models.facts import Model
 from ...._facts.models.purpose import PURPOSE
 from ..catalogue.releases import Release
@@ -169,9 +170,8 @@ class Launch:
 
     @property
     def method(self) -> str | None:
-        """The speculative method."""
-        method = self.speculation.get("method")
-        return method if isinstance(method, str) else None
+        """The speculative method, as written or as vLLM derives it from the drafter."""
+        return method_of(self.speculation)
 
     @property
     def moe_backend(self) -> str | None:

@@ -263,12 +263,11 @@ def pool_and_concurrency(launch: Launch) -> Hits:
     if not pool or not wanted or pool < (length or 0):
         return
     found = f"{pool} tokens for {wanted:.0f}"
+    place = "argv --kv-cache-memory-bytes" if launch.has("--kv-cache-memory-bytes") else _UTILIZATION
     if pool < wanted:
-        yield Hit(_UTILIZATION, found)
+        yield Hit(place, found)
     elif pool > 10 * wanted:
-        yield Hit(
-            _UTILIZATION, found, severity="hint", expected="less", remedy="lower the share: one user needs little"
-        )
+        yield Hit(place, found, severity="hint", expected="less", remedy="lower it: one user needs little")
 
 
 @rule(
@@ -364,3 +363,35 @@ def weights_do_not_fit(launch: Launch) -> Hits:
     memory = launch.host.memory_bytes * max(launch.hosts or 1, launch.world_size)
     if weights > 0.9 * memory:
         yield Hit("model", f"{weights / _GB:.0f} GB of weights, {memory / _GB:.0f} GB of memory")
+
+
+@memory_rule(
+    "X19",
+    {"0.22.0..": "error"},
+    lasts="vllm",
+    expected="no expandable_segments:True beside a KV connector",
+    remedy="take it out of PYTORCH_CUDA_ALLOC_CONF, or write enable-cumem-allocator: true",
+    reason="vLLM refuses to start: the allocator may move memory that a connector has registered",
+    source="vllm/config/vllm.py of 0.22.0 to 0.33.0",
+)
+def connector_and_expandable_segments(launch: Launch) -> Hits:
+    """A KV connector, and an allocator that moves its memory."""
+    allocator = launch.env.get("PYTORCH_CUDA_ALLOC_CONF", "")
+    connector = launch.command.json("--kv-transfer-config").get("kv_connector") or launch.text("--kv-offloading-size")
+    if connector and "expandable_segments:True" in allocator and not launch.switch("--enable-cumem-allocator"):
+        yield Hit("env PYTORCH_CUDA_ALLOC_CONF", allocator[:80])
+
+
+@memory_rule(
+    "X20",
+    "hint",
+    lasts="machine",
+    expected="no sleep mode, or level 2",
+    remedy="stop the service instead, or put it to sleep by level 2",
+    reason="CPU and GPU share one memory: sleep level 1 keeps the weights in it, so that nothing gets free for others",
+    source="data/gb10.yml, hardware; vllm/v1/worker/gpu_worker.py, sleep",
+)
+def sleep_mode(launch: Launch) -> Hits:
+    """Sleep mode, which frees less on a GB10 than elsewhere."""
+    if launch.gb10 and launch.switch("--enable-sleep-mode"):
+        yield Hit("argv --enable-sleep-mode", "given")

@@ -155,16 +155,20 @@ def more_ranks_than_gpus(launch: Launch) -> Hits:
     "R119",
     "error",
     lasts="checkpoint",
-    expected="--tensor-parallel-size 1",
-    remedy="place it on one host; experts may be spread, tensors not",
-    reason="the checkpoint's expert scales can't be split",
-    source="Spark guide, section 7.2.2",
+    expected="one host, or whole experts on each: --enable-expert-parallel",
+    remedy="place it on one host, or write enable-expert-parallel: true",
+    reason="the checkpoint's expert scales can't be split; by pipeline stages it does not load",
+    source="Spark guide, section 7.2.2; vllm-project/vllm issue 42516 (2026-05-13)",
 )
 def gemma4_moe_is_solo(launch: Launch) -> Hits:
-    """Gemma-4-26B-A4B NVFP4 with tensor parallelism."""
-    size = launch.number("--tensor-parallel-size") or 1
-    if launch.model.is_(_GEMMA_MOE) and size > 1:
-        yield Hit("argv --tensor-parallel-size", f"{size:.0f}")
+    """Gemma-4-26B-A4B NVFP4 with tensor parallelism, or by pipeline stages."""
+    if not launch.model.is_(_GEMMA_MOE):
+        return
+    tensor, stages = (launch.number(f"--{way}-parallel-size") or 1 for way in ("tensor", "pipeline"))
+    if tensor > 1 and not launch.switch("--enable-expert-parallel"):
+        yield Hit("argv --tensor-parallel-size", f"{tensor:.0f}")
+    if stages > 1:
+        yield Hit("argv --pipeline-parallel-size", f"{stages:.0f}")
 
 
 @rule(
