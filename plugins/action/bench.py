@@ -17,6 +17,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.compare import LEAST, Difference, differences
@@ -194,7 +195,7 @@ def _incomparable(
     if not found:
         yield error(
             "bench-points",
-            f"fleet_services.{names[-1]}",
+            Place(service=names[-1]),
             found="no prompt fits into its longest request",
             expected=f"room for {min(options['prompts'])} tokens and {options['answer']} answered",
             remedy="write shorter ones, -e prompts=256",

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, sentence
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import as_text as bundle_text
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import make_bundle, parse_bundle
@@ -25,7 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judg
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare, judged
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH, sentence
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH
 from ansible_collections.gb10.fleet.plugins.modules.doctor import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show

@@ -15,7 +15,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.gb10.fleet.plugins.module_utils._base import secret_files
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, sentence
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.tracing.declared import headers_problems
@@ -35,7 +36,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     as_text,
     concerning,
     findings_text,
-    sentence,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import NAME
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import client_problems
@@ -70,7 +70,7 @@ class ActionModule(Planning):
         plan, of_bundle = self._from_bundle(plan, hosts, folder, options["bundle"])
         raw = {name: variables["hostvars"].raw_get(name) for name in variables["groups"]["all"]}
         twice = [{**one.as_dict(), "hosts": []} for one in declared_twice(files_of(raw, PREFIX, folder))]
-        findings = [{**one, "place": located(one["place"], raw, folder)} for one in [*twice, *concerning(plan, hosts)]]
+        findings = [{**one, "place": located(one, raw, folder)} for one in [*twice, *concerning(plan, hosts)]]
         services, problems = choose(plan, options["scope"], options["service"])
         of_files = [*self._encrypted_keys(plan, services), *self._certificates(plan, services)]
         of_files += [*_hub_tokens(variables["hostvars"], hosts), *of_bundle]
@@ -124,17 +124,17 @@ class ActionModule(Planning):
                 # without the Vault's password a plan can be read all the same: the role that needs the key asks for it
                 with contextlib.suppress(AnsibleError):
                     content = self._loader.get_text_file_contents(str(path))
-                    findings += key_problems(f"fleet_services.{name}.api_key_file", path, content)
+                    findings += key_problems(Place(service=name, option="api_key_file"), path, content)
             headers = head_of(plan, name)["trace_headers"]
             if headers and secret_files.is_encrypted(path := Path(headers["source"])):
                 with contextlib.suppress(AnsibleError):
                     content = self._loader.get_text_file_contents(str(path))
-                    findings += headers_problems(f"fleet_services.{name}.tracing.headers_file", path, content)
+                    findings += headers_problems(Place(service=name, option="tracing.headers_file"), path, content)
         gateway = _gateway(plan)
         if gateway and secret_files.is_encrypted(path := Path(gateway["clients"]["source"])):
             with contextlib.suppress(AnsibleError):
                 text = self._loader.get_text_file_contents(str(path))
-                findings += client_problems("fleet_gateway.keys_file", str(path), text)
+                findings += client_problems(Place(variable="fleet_gateway", option="keys_file"), str(path), text)
         return findings
 
     def _certificates(self, plan: dict[str, Any], services: list[str]) -> Iterator[Finding]:
@@ -143,9 +143,9 @@ class ActionModule(Planning):
         authorities = {host["tls"]["source"] for host in plan["hosts"].values()} - {None}
         for ca in sorted(authorities):
             yield from ca_problems(Path(ca), now)
-        shown = [(f"fleet_services.{name}", head_of(plan, name)["tls"]) for name in services]
+        shown = [(Place(service=name), head_of(plan, name)["tls"]) for name in services]
         if gateway := _gateway(plan):
-            shown.append(("fleet_gateway", gateway["tls"]))
+            shown.append((Place(variable="fleet_gateway"), gateway["tls"]))
         for place, tls in shown:
             if tls is None or tls["ca"]:
                 continue
@@ -197,7 +197,9 @@ def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:
     """
     named = {str(file) for name in hosts if (file := hostvars[name].get("model_store_token_file"))}
     files = sorted(file for name in named if (file := Path(name).expanduser()).is_absolute())
-    return [one for file in files for one in secret_file("model_store_token_file", file, "the hub's token")]
+    return [
+        one for file in files for one in secret_file(Place(thing="model_store_token_file"), file, "the hub's token")
+    ]
 
 
 def _chosen(plan: dict[str, Any], services: list[str], hosts: list[str], options: dict[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.derive import as_file, derive
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import require
@@ -68,7 +69,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         """What was handed over, is kept of that commit, or is read now. Raises FleetError."""
         model, revision = options["model"], options["revision"]
         if options["checkpoint"] is not None:
-            return require(options["checkpoint"], f"{model}: ")
+            return require(options["checkpoint"], Place(thing=model))
         note = None if self._task.check_mode else Display().warning
         kept = read_kept(inventory, note).get(model)
         if kept is not None and revision in (None, kept["revision"]):

@@ -17,6 +17,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, error
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of, rank_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Choice
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
@@ -256,7 +257,7 @@ def _not_as_planned(search: _Search) -> Iterator[Finding]:
                 state = "goes by another definition than planned" if rank["health"] == "serving" else rank["health"]
                 yield error(
                     "tune-service",
-                    f"{host}: {search.name}",
+                    Place(host=host, thing=search.name),
                     found=state,
                     expected="a service that serves as it is declared",
                     remedy="run site.yml or rollout.yml first; status.yml says how it does",

@@ -6,35 +6,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import SERVICES, keys_of
 
 try:
     from ansible._internal._datatag._tags import Origin
 except ImportError:  # a core that keeps it otherwise: places are named without file and line
     Origin = None
 
-# ``titan: fleet_host.services``: an optional host, the variable, and what leads into it.
-_PLACE = re.compile(r"(?:(?P<host>[^\s:]+)(?: and \d+ more)?: )?(?P<variable>fleet_\w+)(?P<rest>\S*)")
-_STEP = re.compile(r'\.(?P<key>[\w/-]+)|\["(?P<quoted>[^"]*)"\]|\[(?P<index>\d+)\]')
 
-
-def origin(place: str, variables: Mapping[str, Mapping[str, Any]]) -> tuple[str, int] | None:
-    """File and line of a finding's place, or of the nearest thing around it that is there.
+def origin(row: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> tuple[str, int] | None:
+    """File and line of what a finding of the plan is about, or of the nearest thing around it that is there.
 
     variables: by host, as Ansible read them.
     """
-    match = _PLACE.match(place)
-    if match is None or Origin is None:
+    service = "" if row["variable"] or row["thing"] else row["service"]
+    name = SERVICES if service else row["variable"]
+    if not name or Origin is None:
         return None
-    hosts = [match["host"]] if match["host"] in variables else [*variables]
-    value = next((variables[host][match["variable"]] for host in hosts if match["variable"] in variables[host]), None)
+    hosts = [row["host"]] if row["host"] in variables else [*variables]
+    value: Any = next((variables[host][name] for host in hosts if name in variables[host]), None)
     found = _tag(value)
-    for step in _STEP.finditer(match["rest"]):
+    for key in [*([service] if service else []), *keys_of(row["option"])]:
         try:
-            value = value[int(step["index"])] if step["index"] else value[step["key"] or step["quoted"]]  # type: ignore[index]
+            value = value[key]
         except (KeyError, IndexError, TypeError):
             break
         found = _tag(value) or found
@@ -63,9 +61,9 @@ def _tag(value: Any) -> tuple[str, int] | None:
     return (tag.path, tag.line_num or 1) if tag is not None and tag.path else None
 
 
-def located(place: str, variables: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
-    """The place with file and line, the file as seen from the inventory's folder."""
-    found = origin(place, variables)
+def located(row: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
+    """A finding's place with file and line, the file as seen from the inventory's folder."""
+    place, found = str(row["place"]), origin(row, variables)
     if found is None:
         return place
     path = Path(found[0])

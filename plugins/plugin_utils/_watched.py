@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import host_error
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import progress_line
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
@@ -124,7 +125,7 @@ def _lost(host: str, what: str) -> dict[str, Any]:
     """The result of a job that was killed: Ansible's wrapper, killed with it, would never give it."""
     finding = host_error(
         "job-lost",
-        f"{host}: {what}",
+        Place(host=host, thing=what),
         found="its process ended without a result",
         expected="a result",
         remedy="look there for what killed it (journalctl -k), and run again: what has come is kept",

@@ -336,9 +336,10 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(PLAIN, group=PAIR, model={"weights_bytes": 117 * 10**9}),
     ),
     # model
+    # of a model that positions do not limit, else R113 stands for it
     "R112": (
-        serve(f"{QWEN36} --max-model-len 1010000"),
-        serve(f"{QWEN36} --max-model-len 1010000", env={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}),
+        serve(f"{NANO} --max-model-len 1010000"),
+        serve(f"{NANO} --max-model-len 1010000", env={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}),
     ),
     "R113": (
         serve(f"{QWEN36} --max-model-len 1010000"),

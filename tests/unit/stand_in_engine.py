@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layers import Layer, Value, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
     EMPTY_POOL,
     EngineSpec,
@@ -145,5 +146,5 @@ class Echo(Plain):
     def request(self, facts: Facts) -> dict[str, Any] | None:
         return None
 
-    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
+    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
         raise AssertionError("this engine judges no launch")

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.derive import as_file, derive
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import (
     FOLDER,
@@ -45,7 +46,7 @@ def checkpoint(config: Mapping[str, Any], repository: str = MODEL, **known: Any)
         "source": "a test",
         "chat_template": True,
     }
-    return require({**written, "weights_bytes": 20 << 30, **known}, "")
+    return require({**written, "weights_bytes": 20 << 30, **known}, Place())
 
 
 def planned(services: Mapping[str, Any], known: Mapping[str, Any] | None = None, hosts: int = 1) -> dict[str, Any]:
@@ -269,7 +270,7 @@ def test_the_file_that_an_owner_gets_is_the_recipe() -> None:
         recipe, _ = derive(known)
         assert recipe is not None
         text = as_file(recipe, known, "model-a")
-        read, problems = parse(yaml.safe_load(text), "")
+        read, problems = parse(yaml.safe_load(text), Place())
         assert not [one for one in problems if one.severity == "error"]
         for key in ("name", "kind", "image", "flags", "status", "sources"):
             assert read[key] == recipe[key]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.environment import group_environment
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.gids import (
     Gid,
@@ -47,7 +48,7 @@ LINK = {"links": [{"addresses": {"spark-1:enP7s7": "192.168.102.10/24", "spark-2
 
 def environments(fabric: dict[str, Any], hosts: list[str], **options: str) -> dict[str, dict[str, str]]:
     slices, problems = plan_fabric(fabric, HOSTS)
-    members, findings = group_environment(slices, hosts, "fleet_services.big.hosts", **options)
+    members, findings = group_environment(slices, hosts, Place(service="big", option="hosts"), **options)
     assert [*problems, *findings] == []
     assert all(one["reason"] and one["source"] for member in members.values() for one in member.variables)
     return {
@@ -195,7 +196,7 @@ def test_one_host_needs_nothing() -> None:
 )
 def test_a_group_that_can_not_be_is_refused(rule: str, fabric: dict[str, Any], hosts: list[str]) -> None:
     slices, _ = plan_fabric(fabric, HOSTS)
-    environment, findings = group_environment(slices, hosts, "fleet_services.big.hosts")
+    environment, findings = group_environment(slices, hosts, Place(service="big", option="hosts"))
     assert environment == {}
     assert {finding.rule for finding in findings} == {rule}
 
@@ -203,7 +204,7 @@ def test_a_group_that_can_not_be_is_refused(rule: str, fabric: dict[str, Any], h
 def test_a_ring_needs_management_addresses() -> None:
     named = {name: Facts(f"{name}.example.net") for name in HOSTS}
     slices, _ = plan_fabric(RING, named)
-    _, findings = group_environment(slices, ["spark-1", "spark-2", "spark-3"], "fleet_services.big.hosts")
+    _, findings = group_environment(slices, ["spark-1", "spark-2", "spark-3"], Place(service="big", option="hosts"))
     assert {finding.rule for finding in findings} == {"fabric-group-management"}
 
 

@@ -186,7 +186,7 @@ def test_a_fault_is_named(
 ) -> None:
     findings = judge("spark-2", PLANS["spark-2"], readings(change))
     assert [finding.rule for finding in findings] == [rule] * halves
-    assert findings[0].place in (where("spark-2", FIRST), where("spark-2", SECOND))
+    assert findings[0].at in (where("spark-2", FIRST), where("spark-2", SECOND))
     assert found in findings[0].found
     assert expected in findings[0].expected
     assert findings[0].remedy

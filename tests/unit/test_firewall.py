@@ -16,6 +16,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import firewall_apply
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall import host
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.plan import plan_firewall, wrong_sources
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.ruleset import (
@@ -230,7 +231,7 @@ def test_no_word_of_the_owner_shuts_ssh_out(ports: list[int], reason: str) -> No
     ("source", "right"), [("10.0.0.0/8", True), ("fd00::1", True), ("10.0.0.1/8", False), ("lan", False)]
 )
 def test_sources_are_addresses(source: str, right: bool) -> None:
-    found = [*wrong_sources([{"from": [source]}], "titan: fleet_host.firewall")]
+    found = [*wrong_sources([{"from": [source]}], Place(host="titan", variable="fleet_host", option="firewall"))]
     assert (found == []) is right
     assert right or found[0].place == "titan: fleet_host.firewall.allow[0].from"
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fleet.subject import (
@@ -93,7 +94,7 @@ def gadget(name: str, **others: Any) -> FleetSubject:
     """One that takes a port of one host."""
 
     def claims(declared: Mapping[str, Any], _hosts: Mapping[str, Host]) -> Claims:
-        return Claims([Port(declared["host"], declared["port"], f"fleet_{name}.port")])
+        return Claims([Port(declared["host"], declared["port"], Place(variable=f"fleet_{name}", option="port"))])
 
     spec: Any = {"type": "map", "options": {"host": {"type": "str"}, "port": {"type": "int"}}}
     return FleetSubject(name, lambda _declared, _context: (Gadget(), []), spec, claims=claims, **others)

@@ -259,7 +259,7 @@ CANARY = "canary-7f0e5c1d9a3b"
     ],
 )
 def test_a_file_that_can_not_work_is_named_without_a_key(text: str) -> None:
-    found = [*client_problems("place", "clients.yml", text)]
+    found = [*client_problems(Place(), "clients.yml", text)]
     assert found and all(one.severity == "error" for one in found)
     shown = " ".join(one.sentence() for one in found)
     assert CANARY not in shown and "0123456789abcdef" not in shown
@@ -282,7 +282,7 @@ def test_the_clients_are_read_as_ansible_loads_them(tmp_path: Path) -> None:
     (tmp_path / "clients.yml").write_text(KEYS)
     loaded = DataLoader().get_text_file_contents(str(tmp_path / "clients.yml"))
     assert first_key(loaded) == first_key(KEYS)
-    assert [*client_problems("place", "path", loaded)] == []
+    assert [*client_problems(Place(), "path", loaded)] == []
 
 
 # Where requests go ------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
@@ -62,7 +63,7 @@ SIMPLE = connector("SimpleCPUOffloadConnector", cpu_bytes_to_use=6 * GIB)
     ],
 )
 def test_what_a_rank_keeps(flags: dict[str, Any], environment: dict[str, str], ranks: Ranks, expected: Kept) -> None:
-    assert kept(flags, environment, "fleet_services.x", ranks) == (expected, [])
+    assert kept(flags, environment, Place(service="x"), ranks) == (expected, [])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_what_a_rank_keeps(flags: dict[str, Any], environment: dict[str, str], r
     ],
 )
 def test_what_nobody_can_count_is_a_finding(flags: dict[str, Any], environment: dict[str, str], rule: str) -> None:
-    assert [finding.rule for finding in kept(flags, environment, "fleet_services.x", ONE)[1]] == [rule]
+    assert [finding.rule for finding in kept(flags, environment, Place(service="x"), ONE)[1]] == [rule]
 
 
 # What of vLLM's options is a size of memory: counted where, or why not.

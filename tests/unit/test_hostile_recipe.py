@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load_all, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
@@ -96,7 +97,7 @@ def of_model(path: str) -> list[dict[str, Any]]:
     ],
 )
 def test_what_is_no_data_is_refused(path: str, value: Any) -> None:
-    recipe, findings = parse(changed(path, value), "r.yml: ")
+    recipe, findings = parse(changed(path, value), Place(thing="r.yml"))
     assert recipe == {}
     assert all(finding.remedy for finding in findings if finding.severity == "error")
     assert SECRET not in " ".join(finding.sentence() for finding in findings)
@@ -117,12 +118,14 @@ def test_what_is_no_data_is_refused(path: str, value: Any) -> None:
     ],
 )
 def test_what_is_data_is_taken(path: str, value: Any) -> None:
-    assert [one.sentence() for one in parse(changed(path, value), "r.yml: ")[1] if one.severity == "error"] == []
+    assert [
+        one.sentence() for one in parse(changed(path, value), Place(thing="r.yml"))[1] if one.severity == "error"
+    ] == []
 
 
 @given(st.text(min_size=1, max_size=40))
 def test_no_summary_adds_a_line_to_a_unit(summary: str) -> None:
-    recipe, _findings = parse(changed("summary", summary), "r.yml: ")
+    recipe, _findings = parse(changed("summary", summary), Place(thing="r.yml"))
     if recipe:
         limits = {"drain_s": 300, "stop_s": 60}
         lines, plain = (
@@ -242,7 +245,7 @@ def test_what_reaches_further_is_the_owners_word(
 def findings_of(recipe: dict[str, Any], service: dict[str, Any], **anchors: Any) -> list[dict[str, Any]]:
     """Of a plan with one service of an unpinned model. anchors: ``lock`` and ``relock`` of the plan."""
     unpinned = copy.deepcopy(RECIPE["model"]) | {"revision": None}
-    data, findings = parse({**copy.deepcopy(RECIPE), "env": {}, "model": unpinned, **recipe}, "r.yml: ")
+    data, findings = parse({**copy.deepcopy(RECIPE), "env": {}, "model": unpinned, **recipe}, Place(thing="r.yml"))
     assert data, findings
     library = Library({"tiny": Recipe("tiny", data, Path("tiny.yml"))}, ())
     services = {"nano": {"recipe": "tiny", "hosts": ["titan"], "port": 8000} | service}

@@ -19,6 +19,7 @@ import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import keyed
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import boot_log, catalogue, lint, projector
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.buffers import Settings, buffers
@@ -465,8 +466,8 @@ def test_values_become_words() -> None:
     ],
 )
 def test_a_value_that_an_option_does_not_take(flags: dict[str, Any], rules: list[str]) -> None:
-    request = {"flags": flags, "release": "0.7.0", "silence": [], "place": "fleet_services.x"}
-    assert [finding.rule for finding in lint.judge(request)] == rules
+    request = {"flags": flags, "release": "0.7.0", "silence": []}
+    assert [finding.rule for finding in lint.judge(request, Place(service="x"))] == rules
 
 
 # What it says, and its key -----------------------------------------------------------------------------------------

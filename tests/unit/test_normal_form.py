@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.normal_form import (
     json_map,
     normal_options,
@@ -57,7 +58,7 @@ def test_every_spelling_of_a_map_is_the_map(name: str, value: dict[str, Any], ch
         {key: json.dumps(item) if not isinstance(item, str) else item for key, item in parts.items()},
         mixed,
     ):
-        assert normal_options(written, "flags") == ({name: value}, [])
+        assert normal_options(written, Place(option="flags")) == ({name: value}, [])
 
 
 @pytest.mark.parametrize(
@@ -72,17 +73,19 @@ def test_every_spelling_of_a_map_is_the_map(name: str, value: dict[str, Any], ch
     ],
 )
 def test_two_spellings_that_contradict_each_other_are_refused(written: dict[str, Any]) -> None:
-    _, findings = normal_options(written, "fleet_services.x.flags")
+    _, findings = normal_options(written, Place(service="x", option="flags"))
     assert [(finding.rule, finding.severity) for finding in findings] == [("option-written-twice", "error")]
 
 
 def test_spellings_that_agree_are_no_conflict() -> None:
     written = {"max-num-seqs": 8, "max_num_seqs": 8, "x.a": 1, "x": {"a": 1}}
-    assert normal_options(written, "flags") == ({"max-num-seqs": 8, "x": {"a": 1}}, [])
+    assert normal_options(written, Place(option="flags")) == ({"max-num-seqs": 8, "x": {"a": 1}}, [])
 
 
 def test_a_plus_adds_to_a_list() -> None:
-    assert normal_options({"x.sizes+": "[1, 2]", "x.sizes": None} | {"y.a+": 1}, "flags")[0]["y"] == {"a": [1]}
+    assert normal_options({"x.sizes+": "[1, 2]", "x.sizes": None} | {"y.a+": 1}, Place(option="flags"))[0]["y"] == {
+        "a": [1]
+    }
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_a_text_is_a_map_where_vllm_reads_one(text: str, expected: Any) -> None:
 
 def test_the_caller_keeps_what_was_written() -> None:
     written: dict[str, Any] = {"x": {"a": {"b": 1}}, "x.a.c": 2}
-    assert normal_options(written, "flags")[0] == {"x": {"a": {"b": 1, "c": 2}}}
+    assert normal_options(written, Place(option="flags"))[0] == {"x": {"a": {"b": 1, "c": 2}}}
     assert written == {"x": {"a": {"b": 1}}, "x.a.c": 2}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.overlays import Overlays, plan_overlays
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all
 
@@ -16,7 +17,7 @@ SHIPPED, _ = load_all([Path(__file__).parents[1] / "data" / "recipes", SHIPPED_R
 
 
 def planned(overlays: list[Mapping[str, Any]], library: Library = SHIPPED) -> tuple[Overlays, list[Finding]]:
-    return plan_overlays(overlays, library, "fleet_services.x", "/var/overlays/x", "/host/model", "/hf/model")
+    return plan_overlays(overlays, library, Place(service="x"), "/var/overlays/x", "/host/model", "/hf/model")
 
 
 def of(recipe: str) -> list[Mapping[str, Any]]:

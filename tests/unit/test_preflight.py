@@ -20,10 +20,10 @@ GIB = 1 << 30
 NO_READERS: dict[str, Any] = {"inventory": "mine", "reads": {}, "readers": {}, "files": {}}
 NEEDS: dict[str, Any] = {
     "paths": ["/srv/tiny", "/store/snap", "/store"],
-    "files": [{"path": "/srv/tiny", "place": "recipes/tiny.yml: model.source.path", "unless": "/store/snap"}],
+    "files": [{"path": "/srv/tiny", "service": "nano", "option": "model.source.path", "unless": "/store/snap"}],
     "disk": [{"path": "/store", "bytes": 10 * GIB, "what": "weights", "unless": "/store/snap"}],
-    "ports": [{"port": 8003, "container": "gb10-service-nano", "place": "fleet_services.nano.port"}],
-    "secrets": [{"source": "/mine/.fleet/keys/nano.key", "path": "/etc/nano.key", "place": "fleet_services.nano"}],
+    "ports": [{"port": 8003, "container": "gb10-service-nano", "service": "nano", "option": "port"}],
+    "secrets": [{"source": "/mine/.fleet/keys/nano.key", "path": "/etc/nano.key", "service": "nano", "option": ""}],
     "memory_bytes": 120 * GIB,
     "groups": [],
     "launches": [],
@@ -127,12 +127,12 @@ def test_a_host_lets_readers_of_one_inventory_in(
 
 LAUNCH: dict[str, Any] = {
     "container": "gb10-service-nano",
+    "service": "nano",
     "engine": "vllm",
     "request": {
         "command": ["docker", "run", "vllm/vllm-openai:v0.24.0", "org/model", "--gpu-memory-utilization", "0.9"],
         "model": {"repository": "org/model"},
         "host": {"memory_bytes": 121 * GIB},
-        "place": "fleet_services.nano",
     },
 }
 
@@ -169,7 +169,7 @@ def test_the_size_that_a_checkpoint_states_is_reported(
     file = NEEDS["files"][0] | {"weights_bytes": planned}
     findings = preflight(NEEDS | {"files": [file]}, with_path("/srv/tiny", weights_bytes=on_host))
     assert [finding.remedy for finding in findings] == remedy
-    assert all(finding.place == "recipes/tiny.yml: model.weights_bytes" for finding in findings)
+    assert all(finding.place == "fleet_services.nano.model.weights_bytes" for finding in findings)
 
 
 MOUNTS = """\

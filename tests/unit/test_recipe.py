@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layers import Layer, Value, fill, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load, load_all, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv
 from hypothesis import given
@@ -53,7 +54,7 @@ def write(folder: Path, recipe: dict[str, Any], name: str = "tiny.yml") -> Path:
 
 
 def test_a_complete_recipe_has_no_finding_and_gets_its_defaults() -> None:
-    recipe, findings = parse(RECIPE, "tiny.yml: ")
+    recipe, findings = parse(RECIPE, Place(thing="tiny.yml"))
     assert findings == []
     assert recipe["kind"] == "chat"
     assert recipe["host_counts"] == [1]
@@ -108,7 +109,7 @@ FIX = {"reason": "because", "source": "a note"}
     ],
 )
 def test_what_is_wrong_is_an_error_at_its_place(path: str, value: Any, rule: str, place: str) -> None:
-    recipe, findings = parse(changed(path, value), "tiny.yml: ")
+    recipe, findings = parse(changed(path, value), Place(thing="tiny.yml"))
     assert recipe == {}
     assert [(finding.severity, finding.rule, finding.place) for finding in findings] == [("error", rule, place)]
 
@@ -118,18 +119,18 @@ def test_what_is_wrong_is_an_error_at_its_place(path: str, value: Any, rule: str
     [("model/revision", "tiny.yml: model.revision"), ("image/digest", "tiny.yml: image.digest")],
 )
 def test_what_is_not_pinned_is_a_warning_unless_it_comes_from_elsewhere(path: str, place: str) -> None:
-    recipe, findings = parse(changed(path, None), "tiny.yml: ")
+    recipe, findings = parse(changed(path, None), Place(thing="tiny.yml"))
     assert recipe
     assert [(finding.severity, finding.place) for finding in findings] == [("warning", place)]
     elsewhere = changed(path, None)
     elsewhere[path.split("/", maxsplit=1)[0]]["source"] = {"host": "beast"}
-    assert parse(elsewhere, "tiny.yml: ")[1] == []
+    assert parse(elsewhere, Place(thing="tiny.yml"))[1] == []
 
 
 def test_a_known_bad_recipe_is_usable_and_reports_it() -> None:
     bad = changed("status/state", "known-bad")
     bad["status"]["note"] = "use the other one"
-    recipe, findings = parse(bad, "tiny.yml: ")
+    recipe, findings = parse(bad, Place(thing="tiny.yml"))
     assert recipe
     assert [(finding.rule, finding.severity, finding.remedy) for finding in findings] == [
         ("recipe-known-bad", "warning", "use the other one")
@@ -144,7 +145,7 @@ ANYTHING = st.recursive(
 
 @given(st.sampled_from(["model", "flags", "env", "overlays", "memory", "image/source", "status", "name"]), ANYTHING)
 def test_any_content_ends_in_findings(path: str, value: Any) -> None:
-    recipe, findings = parse(changed(path, value), "tiny.yml: ")
+    recipe, findings = parse(changed(path, value), Place(thing="tiny.yml"))
     assert recipe or findings
 
 

@@ -12,6 +12,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.recipe_import import FilterModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, fact
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load_all, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
@@ -56,7 +57,7 @@ def test_a_recipe_of_others_gives_ours(name: str) -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_what_was_imported_is_a_recipe_as_it_is(name: str) -> None:
     recipe, _ = imported(name)
-    assert parse(recipe, "again")[0] == recipe
+    assert parse(recipe, Place(thing="again"))[0] == recipe
 
 
 @pytest.mark.parametrize("name", ROWS)

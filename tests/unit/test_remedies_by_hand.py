@@ -21,6 +21,7 @@ import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base import findings as _findings
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import require
@@ -553,7 +554,7 @@ def checkpoint(repository: str, known: Mapping[str, Any]) -> dict[str, Any]:
     """Of a small model; known: what is otherwise."""
     written = {"repository": repository, "revision": "0" * 40, "config": SMALL, "source": "a test",
                "chat_template": True, "weights_bytes": 20 << 30}  # fmt: skip
-    return require({**written, **known}, "")
+    return require({**written, **known}, Place())
 
 
 def errors(findings: list[dict[str, Any]]) -> set[tuple[str, str]]:

@@ -129,7 +129,7 @@ def test_rule_is_complete(rule: Any) -> None:
     assert all((rule.summary, rule.expected, rule.remedy, rule.reason, rule.source))
     assert rule.kind in ("catalogue", "combination", "memory", "host")
     assert set(rule.severities.values()) <= set(SEVERITIES)
-    assert all(covered in RULES or covered.startswith("catalogue-") for covered in rule.covers)
+    assert all(covered in RULES or covered.startswith(("catalogue-", "kv-")) for covered in rule.covers)
     assert releases_in(rule.severities) <= set(load().releases)
 
 
@@ -222,7 +222,8 @@ def test_plan_and_preflight_have_the_facts_that_are_claimed_of_them() -> None:
     everything = {"profile": "interactive", "tools": True, "reasoning": True, "video": True, "media_files": True}
     pair = {"recipe": "qwen3.5-122b-a10b-fp8", "hosts": ["spark-2", "spark-3"], "workload": everything}
     requests, _ = planned(
-        {**QWEN36_SOLO, "workload": {"max_model_len": 8192}, "model": {"weights_bytes": 22 * 10**9}}, pair
+        {**QWEN36_SOLO, "workload": {"max_model_len": 8192, "pool": "rest"}, "model": {"weights_bytes": 22 * 10**9}},
+        pair,
     )
     found = {
         f"{part}.{key}" for each in requests for part in ("model", "host", "group", "service") for key in each[part]

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.action.host_files import brief
 from ansible_collections.gb10.fleet.plugins.callback import fleet_table
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import warning
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place, argv
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judge import silent
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import tables
@@ -210,24 +212,26 @@ def test_one_place_alone_writes_on_the_screen() -> None:
 @pytest.mark.parametrize(
     ("place", "line"),
     [
-        ("fleet_services.chat.recipe", 3),
-        ("fleet_services.chat.flags.x", 2),
-        ("fleet_services.chat: argv --x", 2),
-        ("titan: fleet_host.memory_kib", 9),
-        ("titan and 3 more: fleet_host", 8),
-        ('fleet_services["Chat"]', 1),
-        ("fleet_fabric", None),
-        ("recipes/nano.yml: model", None),
-        ("--limit", None),
+        (Place(service="chat", option="recipe"), 3),
+        (Place(service="chat", option="flags.x"), 2),
+        (argv("--x").within(Place(service="chat")), 2),
+        (Place(host="titan", variable="fleet_host", option="memory_kib"), 9),
+        (Place(host="titan", more=3, variable="fleet_host"), 8),
+        (Place(variable="fleet_services").below("Chat"), 1),
+        (Place(variable="fleet_services").of_key("chat"), 2),
+        (Place(variable="fleet_fabric"), None),
+        (Place(recipe="nano", thing="recipes/nano.yml", option="model"), None),
+        (Place(service="chat", thing="chat, rank 0"), None),
+        (Place(thing="--limit"), None),
     ],
 )
-def test_a_finding_has_the_line_of_its_place(place: str, line: int | None) -> None:
+def test_a_finding_has_the_line_of_its_place(place: Place, line: int | None) -> None:
     def at(value: Any, number: int) -> Any:
         return Origin(path="/inventory/all.yml", line_num=number, col_num=1).tag(value)
 
     chat = at({"recipe": at("x", 3)}, 2)
     variables = {"fleet_services": at({"chat": chat}, 1), "fleet_host": at({"memory_kib": at(5, 9)}, 8)}
-    found = origin(place, {"titan": variables})
+    found = origin(warning("r", place, found="x").as_dict(), {"titan": variables})
     assert found == (("/inventory/all.yml", line) if line else None)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.engine import Vllm
 from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import changed_services, service_starts
@@ -244,7 +245,7 @@ def test_each_fault_is_named_with_a_remedy(found: dict[str, Any], rules: list[st
     seen = [f"{one.severity} {one.rule}" for one in problems(found, ["a.lan"])]
     assert len(seen) >= len(rules) and all(rule in " ".join(seen) for rule in rules) and bool(seen) == bool(rules)
     tls = {"certificate": {"source": "/own.crt"}, "key": {"source": "/own.key"}, "names": ["a.lan"]}
-    for finding in of_owner("nano", tls, found):
+    for finding in of_owner(Place(service="nano"), tls, found):
         assert finding.found.startswith("/own.crt: ") and "/own.key" in finding.remedy
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import fields
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import store
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
@@ -17,6 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 KEYS = {"rule", "kind", "severity", "place", "found", "expected", "remedy", "reason", "source", "silenced"}
+KEYS |= {one.name for one in fields(Place)}
 # What an image was read to know, with one option for releases that are none.
 UNREADABLE = {
     "releases": ["0.24.0"],

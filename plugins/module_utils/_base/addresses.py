@@ -7,6 +7,7 @@ import ipaddress
 from collections.abc import Callable, Iterator
 
 from .findings import Finding, error
+from .place import Place
 
 EVERYWHERE = ("0.0.0.0", "::")
 
@@ -43,12 +44,12 @@ def from_its_host(listen: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(listen, in_url(listen))
 
 
-def wrong_listen(place: str, listen: str) -> Iterator[Finding]:
+def wrong_listen(place: Place, listen: str) -> Iterator[Finding]:
     """place: of what declares it."""
     if not is_address(listen):
         yield error(
             "input-listen",
-            f"{place}.listen",
+            place.below("listen"),
             found=f"{listen}, which is no address",
             expected="an IP address of the host",
             remedy="write one, as 10.0.0.5; 0.0.0.0 for all of them",

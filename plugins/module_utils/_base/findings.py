@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal, TypeVar
+
+from .place import Place, place_of
 
 Severity = Literal["error", "warning", "hint"]
 _ORDER: dict[str, int] = {"error": 0, "warning": 1, "hint": 2}
@@ -26,14 +28,14 @@ class Finding:
 
     rule: stable id, e.g. ``schema-unknown-key`` or ``R045``; what an owner writes to silence it.
     kind: what was looked at: input, catalogue, combination, memory, fabric, host.
-    place: where, as an owner would look it up: ``fleet_services.nano.port``, ``titan: /etc/netplan/40-cx7.yaml``.
-    found, expected: in the owner's words and units. reason: why it matters. remedy: what to do or write next.
-    source: the document, vLLM file and version, or measurement that the rule comes from.
+    at: where. found, expected: in the owner's words and units. reason: why it matters. remedy: what to do or write
+    next. source: the document, vLLM file and version, or measurement that the rule comes from.
+    covers: rules that say the same and less, and are left out where this one speaks (`uncovered`).
     """
 
     severity: Severity
     rule: str
-    place: str
+    at: Place
     _: KW_ONLY
     found: str
     expected: str = ""
@@ -41,18 +43,55 @@ class Finding:
     reason: str = ""
     source: str = ""
     kind: str = "input"
+    covers: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where, for a person."""
+        return self.at.text
+
+    @property
+    def host(self) -> str:
+        return self.at.host
+
+    @property
+    def service(self) -> str:
+        return self.at.service
+
+    @property
+    def recipe(self) -> str:
+        return self.at.recipe
+
+    @property
+    def option(self) -> str:
+        return self.at.option
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """A map of texts: the place for a person, and its parts for a program."""
+        own = {name: getattr(self, name) for name in _fields_of(type(self))}
+        return {"place": self.place} | asdict(self.at) | own
 
     def sentence(self) -> str:
         """One line for a person: place, what was found, what was expected, what to do."""
-        parts = [f"{self.place}: {self.found}"]
-        if self.expected:
-            parts.append(f"expected {self.expected}")
-        if self.remedy:
-            parts.append(self.remedy)
-        return "; ".join(parts) + f" [{self.rule}]"
+        expected = f"expected {self.expected}" if self.expected else ""
+        words = filter(None, (f"{self.place}: {self.found}", expected, self.remedy))
+        return "; ".join(words) + f" [{self.rule}]"
+
+
+def sentence(row: Mapping[str, Any]) -> str:
+    """The sentence of a finding that is a map."""
+    return replace(finding_of(row), at=Place(thing=row["place"])).sentence()
+
+
+def _fields_of(kind: type[Finding]) -> list[str]:
+    """What of a finding a map of it has by itself."""
+    return [one.name for one in fields(kind) if one.name not in ("at", "covers")]
+
+
+def finding_of(row: Mapping[str, Any]) -> Finding:
+    """The finding of a map that `Finding.as_dict` made."""
+    at = Place(**{one.name: row[one.name] for one in fields(Place)})
+    return Finding(at=at, **{name: row[name] for name in _fields_of(Finding)})
 
 
 def of_sudo(why: str) -> str:
@@ -60,11 +99,37 @@ def of_sudo(why: str) -> str:
     return next((remedy for words, remedy in _PASSWORDS.items() if words in why), "")
 
 
+def finding(
+    severity: Severity,
+    rule: str,
+    place: Place | str,
+    *,
+    found: str,
+    expected: str = "",
+    remedy: str = "",
+    reason: str = "",
+    source: str = "",
+    kind: str = "input",
+    covers: tuple[str, ...] = (),
+) -> Finding:
+    """A finding of any severity. place: a text alone is the name of a thing."""
+    return Finding(
+        severity,
+        rule,
+        place_of(place),
+        found=found,
+        expected=expected,
+        remedy=remedy,
+        reason=reason,
+        source=source,
+        kind=kind,
+        covers=covers,
+    )
+
+
 # The builders of findings, `error(rule, place, found=..., expected=..., remedy=...)`: an error stops the run, a warning
 # says what works and will hurt, a hint what could be better.
-error = partial(Finding, "error")
-warning = partial(Finding, "warning")
-hint = partial(Finding, "hint")
+error, warning, hint = partial(finding, "error"), partial(finding, "warning"), partial(finding, "hint")
 host_error, host_warning = partial(error, kind="host"), partial(warning, kind="host")
 fabric_error, fabric_warning, fabric_hint = (partial(build, kind="fabric") for build in (error, warning, hint))
 memory_error, memory_hint = partial(error, kind="memory"), partial(hint, kind="memory")
@@ -79,14 +144,16 @@ class Difference(Finding):
 
     host, place and rule name it, for good: ``titan``, ``file /etc/x.conf``, ``file-content``. repairs: the playbook
     that puts it right, or empty where a person must. diff: expected against found as a unified diff, for texts.
-    service: whose it is, if it is one service's.
     """
 
-    host: str
     kind: str = "host"
     repairs: str = ""
-    service: str = ""
     diff: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where on its host."""
+        return replace(self.at, host="").text
 
     @property
     def id(self) -> str:
@@ -94,10 +161,10 @@ class Difference(Finding):
 
     def as_dict(self) -> dict[str, Any]:
         """By the names that reports have."""
-        values = asdict(self)
-        names = {"resource": "place", "want": "expected", "have": "found"}
-        kept = ("host", "rule", "severity", "remedy", "repairs", "reason", "source", "service", "diff")
-        return {"id": self.id} | {name: values[names.get(name, name)] for name in (*names, *kept)}
+        kept = ("rule", "severity", "remedy", "repairs", "reason", "source", "diff")
+        named = {"id": self.id, "resource": self.place, "want": self.expected, "have": self.found}
+        address = {"host": self.host, "service": self.service}
+        return named | address | {name: getattr(self, name) for name in kept}
 
 
 class FleetError(Exception):
@@ -108,7 +175,7 @@ class FleetError(Exception):
         super().__init__("\n".join(finding.sentence() for finding in findings))
 
 
-def refusal(rule: str, place: str, **words: str) -> FleetError:
+def refusal(rule: str, place: Place | str, **words: Any) -> FleetError:
     """One error that stops at once. words: as of `error`."""
     return FleetError(error(rule, place, **words))
 
@@ -116,6 +183,23 @@ def refusal(rule: str, place: str, **words: str) -> FleetError:
 def ordered(findings: Iterable[F]) -> list[F]:
     """Errors first, then by place and rule: the same findings always come in the same order, each once."""
     return sorted(set(findings), key=lambda f: (_ORDER[f.severity], f.place, f.rule, f.found))
+
+
+def uncovered(findings: Iterable[F]) -> list[F]:
+    """Without those that another one of the same service says better; the catalogue's only at the same place."""
+    kept = list(findings)
+    better: dict[tuple[str, str], list[F]] = {}
+    for finding in kept:
+        for rule in finding.covers:
+            better.setdefault((finding.service, rule), []).append(finding)
+    return [
+        finding
+        for finding in kept
+        if not any(
+            finding.kind != "catalogue" or one.at == finding.at
+            for one in better.get((finding.service, finding.rule), ())
+        )
+    ]
 
 
 def first_of(places: Sequence[object], note: str = "") -> str:
@@ -127,7 +211,7 @@ def first_of(places: Sequence[object], note: str = "") -> str:
 _MOST_NAMES = 24
 
 
-def unknown_host(place: str, name: str, hosts: Iterable[str]) -> Finding:
+def unknown_host(place: Place, name: str, hosts: Iterable[str]) -> Finding:
     """Something is declared for a host that the inventory has not. hosts: those that it has."""
     return error(
         "input-unknown-host",

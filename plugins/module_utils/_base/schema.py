@@ -12,12 +12,12 @@ import copy
 import difflib
 import math
 import re
-import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, Literal, TypedDict, cast
 
 from .findings import Finding, did_you_mean, error
+from .place import Place, shown
 from .sizes import is_bytes, quantity
 
 TypeName = Literal["str", "int", "count", "bytes", "number", "bool", "list", "map", "any"]
@@ -41,7 +41,6 @@ _OPTIONAL = ", or take the line out"
 _NEAR = 80
 # A letter or two of a name: names that differ in a whole word are less alike.
 _SLIP = 0.85
-_PLAIN_KEY = re.compile(r"[\w/-]+")
 _BOUNDS: tuple[tuple[Literal["min", "max"], str], ...] = (("min", "at least"), ("max", "at most"))
 
 
@@ -74,7 +73,7 @@ class Spec(TypedDict, total=False):
     known: Sequence[str]
     any_of: list[Spec]
     expected: str
-    normal: Callable[[Mapping[str, Any], str], tuple[dict[str, Any], list[Finding]]]
+    normal: Callable[[Mapping[str, Any], Place], tuple[dict[str, Any], list[Finding]]]
 
 
 def option(spec: Spec, **default: Any) -> Any:
@@ -87,17 +86,18 @@ def options_of(kind: Any) -> dict[str, Spec]:
     return {one.name: cast(Spec, one.metadata) for one in fields(kind) if one.metadata}
 
 
-def check(spec: Spec, value: Any, place: str) -> tuple[Any, list[Finding]]:
+def check(spec: Spec, value: Any, place: Place | str) -> tuple[Any, list[Finding]]:
     """Return a copy of ``value`` with the defaults of ``spec`` filled in, and every problem found below ``place``.
 
-    place: a variable's name, or a file's with ": " after it.
+    place: a text alone is the name of a variable.
     A value with a problem is handed back as it was: use the result only if there is no finding. Never raises.
     """
     findings: list[Finding] = []
-    return _checked(spec, value, place, findings), findings
+    at = Place(variable=place) if isinstance(place, str) else place
+    return _checked(spec, value, at, findings), findings
 
 
-def _checked(spec: Spec, value: Any, place: str, findings: list[Finding]) -> Any:
+def _checked(spec: Spec, value: Any, place: Place, findings: list[Finding]) -> Any:
     if "any_of" in spec:
         fitting = [alternative for alternative in spec["any_of"] if _is_type(alternative, value)]
         if fitting:
@@ -120,11 +120,11 @@ def _checked(spec: Spec, value: Any, place: str, findings: list[Finding]) -> Any
         return _checked_map(spec, value, place, findings)
     if spec.get("type") == "list":
         items = spec.get("elements", {})
-        return [_checked(items, item, f"{place}[{index}]", findings) for index, item in enumerate(value)]
+        return [_checked(items, item, place.below(index), findings) for index, item in enumerate(value)]
     return value
 
 
-def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: list[Finding]) -> dict[Any, Any]:
+def _checked_map(spec: Spec, value: Mapping[Any, Any], place: Place, findings: list[Finding]) -> dict[Any, Any]:
     options = spec.get("options")
     result: dict[Any, Any] = {}
     if options is None:
@@ -132,12 +132,12 @@ def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: lis
     suggested: set[str] = set()  # remedies of misspelt keys: what they are meant for isn't missing as well
     for key, item in value.items():
         if options is None:
-            result[key] = _checked(spec.get("values", {}), item, below(place, key), findings)
+            result[key] = _checked(spec.get("values", {}), item, place.below(key), findings)
         elif key not in options:
             findings.append(_unknown_key(key, place, options))
             suggested.add(findings[-1].remedy)
         elif item is not None or options[key].get("nullable"):
-            result[key] = _checked(options[key], item, below(place, key), findings)
+            result[key] = _checked(options[key], item, place.below(key), findings)
     if len(result) < spec.get("min", 0) and value and all(item is None for item in value.values()):
         findings.append(
             _problem(
@@ -157,20 +157,18 @@ def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: lis
                 continue
             findings.append(
                 _problem(
-                    "schema-required", below(place, key), found="missing", expected=_expectation(option), remedy=remedy
+                    "schema-required", place.below(key), found="missing", expected=_expectation(option), remedy=remedy
                 )
             )
         elif "default" in option:
-            result[key] = _checked(option, copy.deepcopy(option["default"]), below(place, key), findings)
+            result[key] = _checked(option, copy.deepcopy(option["default"]), place.below(key), findings)
     return result
 
 
-def _with_free_keys(
-    spec: Spec, value: Mapping[Any, Any], place: str, findings: list[Finding]
-) -> Mapping[Any, Any]:
+def _with_free_keys(spec: Spec, value: Mapping[Any, Any], place: Place, findings: list[Finding]) -> Mapping[Any, Any]:
     """The map with its keys checked, as written, and then in their normal form."""
     for key in value:
-        _checked(spec.get("keys", {}), key, f"{place}, key {_show(key)}", findings)
+        _checked(spec.get("keys", {}), key, place.of_key(key), findings)
     if "normal" not in spec or not all(isinstance(key, str) for key in value):
         return value
     normal, problems = spec["normal"](value, place)
@@ -178,7 +176,7 @@ def _with_free_keys(
     return normal
 
 
-def _check_bounds(spec: Spec, value: Any, place: str, findings: list[Finding]) -> None:
+def _check_bounds(spec: Spec, value: Any, place: Place, findings: list[Finding]) -> None:
     """Choices, pattern, range, slips of known names: what goes beyond the type. The first of them is enough."""
     name = None
     if "choices" in spec and value not in spec["choices"]:
@@ -232,7 +230,7 @@ def _expectation(spec: Spec) -> str:
     if "any_of" in spec:
         return " or ".join(_expectation(alternative) for alternative in spec["any_of"])
     if "choices" in spec:
-        return "one of " + ", ".join(map(_show, spec["choices"]))
+        return "one of " + ", ".join(map(shown, spec["choices"]))
     words = _TYPES[spec.get("type", "any")][1]
     if "options" in spec:
         words += " with " + ", ".join(sorted(spec["options"]))
@@ -272,11 +270,11 @@ def _correction(spec: Spec, value: Any) -> str:
     return "write what is expected" + ("" if spec.get("required") else _OPTIONAL)
 
 
-def _unknown_key(key: Any, place: str, options: Mapping[str, Spec]) -> Finding:
+def _unknown_key(key: Any, place: Place, options: Mapping[str, Spec]) -> Finding:
     remedy = "YAML takes a bare yes, no, on, off, null or number for a value: write the key in quotes"
     if isinstance(key, str):
         remedy = did_you_mean(key[:80], options)
-    return _problem("schema-unknown-key", below(place, key), found="unknown key", expected="", remedy=remedy)
+    return _problem("schema-unknown-key", place.below(key), found="unknown key", expected="", remedy=remedy)
 
 
 def describe(value: Any) -> str:
@@ -289,28 +287,8 @@ def describe(value: Any) -> str:
         return "a list" if value else "an empty list"
     words = {str: "text", bool: "the boolean", int | float: "the number"}
     kind = next((word for known, word in words.items() if isinstance(value, known)), type(value).__name__)
-    return f"{kind} {_show(value)}"
+    return f"{kind} {shown(value)}"
 
 
-def _show(value: Any) -> str:
-    if isinstance(value, str):
-        return '"' + (value if len(value) <= 60 else value[:57] + "...") + '"'
-    if isinstance(value, bool):
-        return str(value).lower()
-    try:
-        return reprlib.repr(value)
-    except ValueError:  # Python writes no whole number of more than 4300 digits
-        return "of thousands of digits"
-
-
-def below(place: str, *keys: Any) -> str:
-    """The place of a key in a map, in a map of that map and so on, as an owner would look it up."""
-    for key in keys:
-        dot = "" if place.endswith(": ") else "."
-        plain = isinstance(key, str) and _PLAIN_KEY.fullmatch(key)
-        place = f"{place}{dot}{key}" if plain else f"{place}[{_show(key)}]"
-    return place
-
-
-def _problem(rule: str, place: str, *, found: str, expected: str, remedy: str = "") -> Finding:
-    return error(rule, place.removesuffix(": "), found=found, expected=expected, remedy=remedy)
+def _problem(rule: str, place: Place, *, found: str, expected: str, remedy: str = "") -> Finding:
+    return error(rule, place, found=found, expected=expected, remedy=remedy)

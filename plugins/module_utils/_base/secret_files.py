@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 from .findings import Finding, error, warning
+from .place import Place
 
 _VAULT = b"$ANSIBLE_VAULT;"
 
@@ -28,7 +29,7 @@ def is_encrypted(path: Path) -> bool:
         return False
 
 
-def others_may_read(rule: str, place: str, path: Path) -> Iterator[Finding]:
+def others_may_read(rule: str, place: Place, path: Path) -> Iterator[Finding]:
     """The warning of a file, not encrypted, whose mode lets other accounts of the controller read it."""
     if path.stat().st_mode & 0o077:
         found = f"{path} can be read by other accounts of this machine"
@@ -36,7 +37,7 @@ def others_may_read(rule: str, place: str, path: Path) -> Iterator[Finding]:
 
 
 def named(
-    rule: str, place: str, path: Path, *, expected: str, remedy: str, most: int = 4096
+    rule: str, place: Place, path: Path, *, expected: str, remedy: str, most: int = 4096
 ) -> Generator[Finding, None, str | None]:
     """What is wrong with a file that the owner names, whatever is in it; returns its text.
 

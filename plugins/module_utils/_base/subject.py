@@ -15,6 +15,7 @@ from typing import Any
 from .findings import Difference, Finding, Severity, host_error
 from .gb10 import facts
 from .managed import Managed, ManagedJson, managed
+from .place import Place
 from .schema import Spec
 
 # The playbook that repairs what is ours; the rest is for a person.
@@ -100,13 +101,17 @@ class View:
         """The remedy of what the playbook repairs."""
         return f"ansible-playbook {SITE} -l {self.host}"
 
-    def differs(self, severity: Severity, rule: str, place: str, *, remedy: str = "", **words: str) -> Difference:
+    def differs(
+        self, severity: Severity, rule: str, place: str, *, service: str = "", remedy: str = "", **words: Any
+    ) -> Difference:
         """A difference of this host. Without a remedy it is one that site.yml puts right.
 
-        words: found and expected, and reason, source, service and diff where there are any.
+        place: what differs there. service: whose it is, if it is one service's. words: found and expected, and reason,
+        source and diff where there are any.
         """
         repair = {"remedy": remedy or self.converge(), "repairs": "" if remedy else SITE}
-        return Difference(severity, rule, place, host=self.host, **repair, **words)
+        at = Place(host=self.host, service=service, thing=place)
+        return Difference(severity, rule, at, **{**repair, **words})
 
 
 Obstacles = Iterator[Finding]
@@ -142,7 +147,7 @@ class Look:
             if one["unit"] in part["units"] and one["inventory"] not in ("", part["inventory"]):
                 yield host_error(
                     f"{subject}-foreign",
-                    f"fleet_{subject}",
+                    Place(variable=f"fleet_{subject}"),
                     found=f"{one['unit']} was written by the inventory {one['inventory']}",
                     expected=f"a unit of this inventory, {part['inventory']}",
                     remedy=f"take fleet_{subject} out of one of the two inventories, or this host; where both are the "

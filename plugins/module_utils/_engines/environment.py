@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from .._base.findings import Finding, fabric_error
+from .._base.place import Place
 
 Variable = dict[str, str]  # name, value, reason, source
 Slices = Mapping[str, Mapping[str, Any]]
@@ -36,7 +37,7 @@ class Member:
 
 
 def group_environment(
-    slices: Slices, hosts: Sequence[str], place: str, transport: str | None = None, rails: str | None = None
+    slices: Slices, hosts: Sequence[str], place: Place, transport: str | None = None, rails: str | None = None
 ) -> tuple[dict[str, Member], list[Finding]]:
     """Each host's address and variables for a service over these hosts, head first, and what makes it impossible.
 
@@ -85,7 +86,9 @@ def _common_segments(usable: Mapping[str, Sequence[Mapping[str, Any]]]) -> set[s
     return set.intersection(*({str(one["segment"]) for one in interfaces} for interfaces in usable.values()))
 
 
-def _unconnected(usable: Mapping[str, Sequence[Mapping[str, Any]]], hosts: Sequence[str], place: str) -> list[Finding]:
+def _unconnected(
+    usable: Mapping[str, Sequence[Mapping[str, Any]]], hosts: Sequence[str], place: Place
+) -> list[Finding]:
     findings = []
     for first, second in combinations(sorted(set(hosts)), 2):
         if any(peer["host"] == second for one in usable[first] for peer in one["peers"]):
@@ -103,7 +106,7 @@ def _unconnected(usable: Mapping[str, Sequence[Mapping[str, Any]]], hosts: Seque
     return findings
 
 
-def _unaddressed(usable: Mapping[str, Sequence[Mapping[str, Any]]], slices: Slices, place: str) -> list[Finding]:
+def _unaddressed(usable: Mapping[str, Sequence[Mapping[str, Any]]], slices: Slices, place: Place) -> list[Finding]:
     findings = []
     for host, interfaces in usable.items():
         if any(one["address"] is None for one in interfaces):

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from .._base.findings import Finding
 from .._base.layers import Layer, Value
+from .._base.place import Place
 from .._base.schema import Spec
 from .._on_host.rank.probes import Probes, Request
 from .memory.boots import BootLog
@@ -279,8 +280,8 @@ class Engine(Protocol):
     def request(self, facts: Facts) -> dict[str, Any] | None:
         """What `judge` is asked; None where launches of this engine aren't judged."""
 
-    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
-        """Findings about a launch."""
+    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
+        """Findings about a launch. place: the service's."""
 
     def choices(self, flags: Mapping[str, Any], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
         """What a search for faster settings may change. flags: as they are decided now. release: the engine's. users:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .._base.findings import Finding, error
-from .._base.schema import below
+from .._base.place import Place
 
 # vLLM reads such numbers inside JSON since 0.20: 80m, 2.5G. Quoted text stays as it is.
 _BARE_SIZE = re.compile(r'("(?:[^"\\]|\\.)*")|\b(\d+(?:\.\d+)?)([kKmMgGtT])\b')
@@ -25,7 +25,7 @@ def normal_name(name: str) -> str:
     return name.partition(".")[0].replace("_", "-")
 
 
-def normal_options(written: Mapping[str, Any], place: str) -> tuple[dict[str, Any], list[Finding]]:
+def normal_options(written: Mapping[str, Any], place: Place) -> tuple[dict[str, Any], list[Finding]]:
     """Options in their normal form, and a finding for each that is written twice with different words.
 
     written: options by name, as a person or an importer wrote them. place: of the map, for the findings.
@@ -126,10 +126,10 @@ def _set(target: dict[str, Any], path: Sequence[str], value: Any) -> bool:
     return bool(target.setdefault(last, value) == value)
 
 
-def _written_twice(name: str, keys: Sequence[str], place: str) -> Iterator[Finding]:
+def _written_twice(name: str, keys: Sequence[str], place: Place) -> Iterator[Finding]:
     yield error(
         "option-written-twice",
-        below(place, name),
+        place.below(name),
         found=f"{' and '.join(dict.fromkeys(keys))}, which contradict each other",
         expected=f"one value for {name}",
         remedy=f"write {name} once, as one map with all its keys",

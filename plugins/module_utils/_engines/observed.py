@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .._base.findings import Finding, warning
+from .._base.place import Place
 from .._base.received import LINE
 from .._base.schema import Spec, check
 from .memory.boots import RECORD
@@ -58,7 +59,7 @@ def image_key(image: Mapping[str, Any]) -> str:
 
 def require_observed(kind: str, content: Any) -> None:
     """ValueError for what is no document of that kind (``boot``, ``catalogue``), or too large for one."""
-    _require(kind, content, f"the {kind}")
+    _require(kind, content, Place(thing=f"the {kind}"))
     length = len(json.dumps(content, allow_nan=False))
     if length > _MOST_BYTES:
         raise ValueError(f"the {kind} has {length} bytes; expected at most {_MOST_BYTES}")
@@ -80,7 +81,7 @@ def _by_host(folder: Path, kind: str, findings: list[Finding]) -> dict[str, dict
         try:
             content = path.read_bytes()
             if content not in known:
-                known[content] = _require(kind, json.loads(content, parse_constant=_no_number), f"{path}: ")
+                known[content] = _require(kind, json.loads(content, parse_constant=_no_number), Place(thing=str(path)))
         except (OSError, ValueError, RecursionError) as error:
             findings.append(_unusable(path, str(error)))
         else:
@@ -88,7 +89,7 @@ def _by_host(folder: Path, kind: str, findings: list[Finding]) -> dict[str, dict
     return found
 
 
-def _require(kind: str, content: Any, place: str) -> Mapping[str, Any]:
+def _require(kind: str, content: Any, place: Place) -> Mapping[str, Any]:
     """The document with its defaults; ValueError for one that no plan can be made with."""
     checked, problems = check(_SPECS[kind], content, place)
     if problems:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._base.findings import Finding, did_you_mean, error, hint
+from .._base.place import Place
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
@@ -150,16 +151,16 @@ class Judged:
 
 
 def judge(
-    by: Judged, releases: Mapping[str, Release], version: str | None, flags: Mapping[str, Any], place: str
+    by: Judged, releases: Mapping[str, Release], version: str | None, flags: Mapping[str, Any], place: Place
 ) -> list[Finding]:
-    """Findings on the options of a launch. version: the image's. place: the service's, ``fleet_services.x``."""
+    """Findings on the options of a launch. version: the image's. place: the service's."""
     release = releases.get(version or "")
     if release is not None:
-        return [*_judged(by, release, flags, f"{place}.flags")]
+        return [*_judged(by, release, flags, place.below("flags"))]
     return [
         hint(
             f"{by.engine}-not-judged",
-            f"{place}.image",
+            place.below("image"),
             found=f"{by.title} {version or 'of a release that nobody wrote'}, whose options are not known here",
             expected=f"one of {', '.join(sorted(releases))}",
             remedy="write image.release where it is one of these; options of other releases are not judged",
@@ -168,9 +169,9 @@ def judge(
     ]
 
 
-def _judged(by: Judged, release: Release, flags: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _judged(by: Judged, release: Release, flags: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     def wrong(rule: str, name: str, found: str, expected: str, remedy: str) -> Finding:
-        where = f"{place}.{name}"
+        where = place.below(name)
         source = f"{by.source}, release {release.version}"
         return error(
             f"{by.engine}-option-{rule}",

@@ -92,7 +92,7 @@ class Sizing:
         if tokens < self.context * self.demand.max_num_seqs and not declared:
             yield warning(
                 "memory-pool-small",
-                f"{placed.place}.workload",
+                placed.place.below("workload"),
                 found=f"the KV pool holds {tokens / self.context:.2f} requests of {self.context:,} tokens at once, of "
                 f"{self.demand.max_num_seqs}; further ones wait",
                 expected=f"{size(self.demand.kv_bytes)}, which hold them all",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .._base import layout
 from .._base.addresses import EVERYWHERE, from_its_host, in_url, is_loopback
 from .._base.layers import Layer, Value, fill
+from .._base.place import Place
 from .._facts.models.stored import stored_name
 from .environment import Member
 
@@ -78,8 +79,8 @@ class Placed:
     isolation: Mapping[str, Value] = field(default_factory=dict)
 
     @property
-    def place(self) -> str:
-        return f"fleet_services.{self.name}"
+    def place(self) -> Place:
+        return Place(service=self.name)
 
     @property
     def head(self) -> Host:

@@ -34,7 +34,7 @@ def with_one_builder(services: Sequence[Placed]) -> tuple[list[Placed], list[Fin
         findings += [
             error(
                 "build-two-hosts",
-                f"{service.place}.image.source.host",
+                service.place.below("image", "source", "host"),
                 found=f"{builder(service.image)}, while {by[0].name} has {reference} built on {first[reference]}",
                 expected="one host that builds it",
                 remedy=f"write host: {first[reference]}, or take it out",

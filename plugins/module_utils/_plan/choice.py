@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from .._base.findings import Finding, did_you_mean, error
+from .._base.place import Place
 
 # fleet: every host of the run, whether it has a service or not. any: all services, groups: those on several hosts, both
 # narrowed by a name. one: the service that has to be named.
@@ -37,7 +38,15 @@ def choose(plan: Mapping[str, Any], scope: Scope, service: str) -> tuple[list[st
     if scope == "groups" and not chosen:
         found = "no service on several hosts"
         remedy = "name two hosts in a service, or run site.yml for services on one"
-        return [], [error("service-no-group", "fleet_services", found=found, expected="at least one", remedy=remedy)]
+        return [], [
+            error(
+                "service-no-group",
+                Place(variable="fleet_services"),
+                found=found,
+                expected="at least one",
+                remedy=remedy,
+            )
+        ]
     return chosen, []
 
 

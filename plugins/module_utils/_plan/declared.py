@@ -18,7 +18,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from .._base.findings import Finding, did_you_mean, error, first_of, warning
+from .._base.findings import Finding, did_you_mean, error, warning
+from .._base.place import Place
 from .._base.schema import Spec, check
 from .._engines.placed import Host
 from .._engines.recipes.spec import ENVIRONMENT, FLAGS
@@ -101,8 +102,8 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     folder, hosts = Path(inventory["folder"]), _hosts(inventory, findings)
     written = {key: _of_the_fleet(key, inventory, findings) for key in ("fleet_name", *_OF_THE_FLEET)}
     closed, drift = _firewall(written["fleet_firewall"], findings), _drift(written["fleet_drift"], findings)
-    name, problems = check(NAME, _written_or(written["fleet_name"], _folder_name(folder)), "fleet_name")
-    tls, wrong = check(TLS, _written_or(written["fleet_tls"], NONE), "fleet_tls")
+    name, problems = check(NAME, _written_or(written["fleet_name"], _folder_name(folder)), Place(variable="fleet_name"))
+    tls, wrong = check(TLS, _written_or(written["fleet_tls"], NONE), Place(variable="fleet_tls"))
     services, unusable = read_services(_written_or(written["fleet_services"]), hosts, folder, None if wrong else tls)
     context = DeclareContext(folder, hosts, services, service_names(written["fleet_services"]))
     fleet, refused = declare(FLEET_SUBJECTS, written, context, taken_ports(hosts, services))
@@ -116,23 +117,24 @@ def _hosts(inventory: Mapping[str, Any], findings: list[Finding]) -> dict[str, H
     hosts: dict[str, Host] = {}
     of_hosts: dict[Finding, list[str]] = {}
     for name, host in sorted(inventory["hosts"].items()):
-        settings, problems = check(HOST, _written_or(host["variables"].get("fleet_host")), "fleet_host")
+        settings, problems = check(HOST, _written_or(host["variables"].get("fleet_host")), Place(variable="fleet_host"))
         problems = problems or [
-            *_sources(settings, "fleet_host.firewall"),
+            *_sources(settings, Place(variable="fleet_host", option="firewall")),
             *_overrides_of_no_service(settings, host["variables"].get("fleet_services")),
             *_passwords(settings, Path(inventory["folder"])),
         ]
         for problem in problems:
             of_hosts.setdefault(problem, []).append(name)
         hosts[name] = Host(name, host["address"], {} if problems else settings, host.get("port", 22))
-    findings += [replace(problem, place=f"{first_of(names)}: {problem.place}") for problem, names in of_hosts.items()]
+    for problem, (first, *others) in of_hosts.items():
+        findings.append(replace(problem, at=replace(problem.at, host=first, more=len(others))))
     findings += _same_addresses(hosts.values())
     return hosts
 
 
 def _firewall(written: Any, findings: list[Finding]) -> Mapping[str, Any]:
-    closed, problems = check(firewall.FLEET, _written_or(written), "fleet_firewall")
-    findings += problems or firewall.wrong_sources(closed["allow"], "fleet_firewall")
+    closed, problems = check(firewall.FLEET, _written_or(written), Place(variable="fleet_firewall"))
+    findings += problems or firewall.wrong_sources(closed["allow"], Place(variable="fleet_firewall"))
     settings: Mapping[str, Any] = check(firewall.FLEET, {}, "")[0] if problems else closed
     return settings
 
@@ -160,7 +162,7 @@ def _overrides_of_no_service(settings: Mapping[str, Any], services: Any) -> Iter
     for name in sorted(settings["services"].keys() - declared):
         yield error(
             "input-unknown-service",
-            f"fleet_host.services.{name}",
+            Place(variable="fleet_host").below("services", name),
             found=f'no service "{name}"',
             expected="a service of fleet_services",
             remedy=did_you_mean(name, declared),
@@ -173,7 +175,11 @@ def _hook(words: list[str]) -> list[Finding]:
         return []
     expected = "a program of this machine that can be run"
     remedy = "write its path, and make it executable"
-    return [warning("input-hook", "fleet_drift.hook", found=words[0], expected=expected, remedy=remedy)]
+    return [
+        warning(
+            "input-hook", Place(variable="fleet_drift", option="hook"), found=words[0], expected=expected, remedy=remedy
+        )
+    ]
 
 
 def _passwords(settings: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
@@ -181,11 +187,13 @@ def _passwords(settings: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     for registry in settings.get("container_engine", {}).get("registries", ()):
         path = folder / registry["password_file"]
         registry["password_file"] = str(path)
-        place = f"fleet_host.container_engine.registries.{registry['name']}.password_file"
+        place = Place(variable="fleet_host").below(
+            "container_engine", "registries", *registry["name"].split("."), "password_file"
+        )
         yield from secret_file(place, path, f"{registry['username']}'s password or token of {registry['name']}")
 
 
-def _sources(settings: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _sources(settings: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     return firewall.wrong_sources(settings.get("firewall", {}).get("allow", ()), place)
 
 
@@ -198,7 +206,13 @@ def _of_the_fleet(key: str, inventory: Mapping[str, Any], findings: list[Finding
             remedy = "write it once, in group_vars/all of the inventory"
             found = f"{first} and {name} have different values"
             findings.append(
-                error("input-fleet-differs", key, found=found, expected="one value for the fleet", remedy=remedy)
+                error(
+                    "input-fleet-differs",
+                    Place(variable=key),
+                    found=found,
+                    expected="one value for the fleet",
+                    remedy=remedy,
+                )
             )
             break
     return value
@@ -225,7 +239,7 @@ def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
         expected = "one of " + ", ".join(VARIABLES)
         yield error(
             "input-unknown-variable",
-            f"{first_of(hosts)}: {name}",
+            Place(host=hosts[0], more=len(hosts) - 1, variable=name),
             found="unknown variable",
             expected=expected,
             remedy=did_you_mean(name, VARIABLES),
@@ -237,7 +251,7 @@ def _no_services(inventory: Mapping[str, Any]) -> Iterator[Finding]:
     if inventory["hosts"] and not any("fleet_services" in host["variables"] for host in inventory["hosts"].values()):
         yield error(
             "input-no-services",
-            "fleet_services",
+            Place(variable="fleet_services"),
             found="no host of the inventory has it",
             expected=f"a map of services, in group_vars/all of {inventory['folder']}",
             remedy="write it there, or `fleet_services: {}` if no service is to run: what runs would then be removed",
@@ -253,7 +267,7 @@ def _same_addresses(hosts: Iterable[Host]) -> Iterator[Finding]:
         if len(names) > 1:
             yield error(
                 "input-same-address",
-                f"{names[1]}: ansible_host",
+                Place(host=names[1], variable="ansible_host"),
                 found=f"{address}, port {port}, is also the address of {names[0]}",
                 expected="one name for each machine",
                 remedy="write its own address, or remove one of the names",

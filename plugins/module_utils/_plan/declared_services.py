@@ -11,6 +11,7 @@ from typing import Any
 from .._base.addresses import EVERYWHERE, is_loopback, wrong_listen
 from .._base.findings import Finding, error, unknown_host
 from .._base.gb10 import facts
+from .._base.place import Place
 from .._base.schema import Spec, check
 from .._base.sizes import quantity
 from .._engines.placed import Host
@@ -108,12 +109,12 @@ def _names_of_replicas(services: Mapping[Any, Any]) -> Iterator[str]:
 def read_services(
     written: Any, hosts: Mapping[str, Host], folder: Path, tls: Any
 ) -> tuple[dict[str, Mapping[str, Any]], list[Finding]]:
-    named, findings = check(SERVICES, written, "fleet_services")
+    named, findings = check(SERVICES, written, Place(variable="fleet_services"))
     if findings:
         return {}, findings
     usable: dict[str, Mapping[str, Any]] = {}
     for name in sorted(named):
-        place = f"fleet_services.{name}"
+        place = Place(service=name)
         service, problems = check(SERVICE, named[name], place)
         if not problems and isinstance(service["model"], str):
             service["model"] = {"repository": service["model"]}
@@ -150,31 +151,31 @@ def _replicas(name: str, service: Mapping[str, Any]) -> dict[str, dict[str, Any]
     }
 
 
-def _divided(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
+def _divided(place: Place, service: Mapping[str, Any]) -> Iterator[Finding]:
     """Hosts that replicas don't share out evenly: one of them would be another service than the others."""
     hosts, count = len(service["hosts"]), service["replicas"]
     if hosts % count:
         fitting = [str(number) for number in range(2, hosts + 1) if hosts % number == 0]
         yield error(
             "input-replicas",
-            f"{place}.replicas",
+            place.below("replicas"),
             found=f"{count} replicas on {hosts} hosts",
             expected=f"a number that divides {hosts} hosts: " + ", ".join(fitting or ["1"]),
             remedy=f"name {-(-hosts // count) * count} hosts, or another number of replicas",
         )
 
 
-def _taken(place: str, replica: str) -> Finding:
+def _taken(place: Place, replica: str) -> Finding:
     return error(
         "input-replicas",
-        f"{place}.replicas",
+        place.below("replicas"),
         found=f"a service {replica} is declared too",
         expected="names NAME-1 to NAME-N for the replicas alone",
         remedy=f"give fleet_services.{replica} another name",
     )
 
 
-def _what(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
+def _what(place: Place, service: Mapping[str, Any]) -> Iterator[Finding]:
     if service["recipe"] is None and not isinstance(service["model"].get("repository"), str):
         yield error(
             "input-no-model",
@@ -185,14 +186,14 @@ def _what(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _placement(place: str, chosen: list[str], hosts: Mapping[str, Host]) -> Iterator[Finding]:
+def _placement(place: Place, chosen: list[str], hosts: Mapping[str, Host]) -> Iterator[Finding]:
     for host in sorted(set(chosen)):
         if host not in hosts:
-            yield unknown_host(f"{place}.hosts", host, hosts)
+            yield unknown_host(place.below("hosts"), host, hosts)
         elif chosen.count(host) > 1:
             yield error(
                 "input-host-twice",
-                f"{place}.hosts",
+                place.below("hosts"),
                 found=f'"{host}" stands there twice',
                 expected="each host once",
                 remedy="a GB10 has one GPU, so one rank a host: remove one",
@@ -203,14 +204,14 @@ def _tls(
     name: str, service: dict[str, Any], hosts: Mapping[str, Host], folder: Path, of_fleet: Any
 ) -> Iterator[Finding]:
     """Encryption of the endpoint. of_fleet: the checked ``fleet_tls``."""
-    place = f"fleet_services.{name}.tls" if "tls" in service else "fleet_tls"
+    place = Place(service=name).below("tls") if "tls" in service else Place(variable="fleet_tls")
     head = hosts.get(service["hosts"][0])
     address = [head.name, head.address] if head else []
     listen = [] if service["listen"] in EVERYWHERE else [service["listen"]]
     yield from decide_tls(name, service, place, service.get("tls", of_fleet), [*listen, *address], folder)
 
 
-def _declared_twice(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
+def _declared_twice(place: Place, service: Mapping[str, Any]) -> Iterator[Finding]:
     """A size in the workload and again, otherwise, among the flags: either could be what was meant."""
     for size, flag in (
         ("max_model_len", "max-model-len"),
@@ -221,14 +222,14 @@ def _declared_twice(place: str, service: Mapping[str, Any]) -> Iterator[Finding]
         if asked is not None and written is not None and (quantity(asked) or asked) != (quantity(written) or written):
             yield error(
                 "input-declared-twice",
-                f"{place}.flags.{flag}",
+                place.below("flags", flag),
                 found=f"{written}, and {asked} as workload.{size}",
                 expected="one of the two",
                 remedy=f"remove one; the memory plan reads workload.{size}",
             )
 
 
-def _ports_of_the_host(place: str, service: Mapping[str, Any], hosts: Mapping[str, Host]) -> Iterator[Finding]:
+def _ports_of_the_host(place: Place, service: Mapping[str, Any], hosts: Mapping[str, Host]) -> Iterator[Finding]:
     """Ports of the head at which its system listens already: what we reach it by, and what every GB10 has."""
     head = hosts.get(service["hosts"][0])
     taken = _listening(head)
@@ -238,7 +239,7 @@ def _ports_of_the_host(place: str, service: Mapping[str, Any], hosts: Mapping[st
         if who and (everywhere or local):
             yield error(
                 "input-port-of-the-host",
-                f"{place}.port",
+                place.below("port"),
                 found=f"port {port} of {service['hosts'][0]} is that of {who}",
                 expected="a port at which nothing else listens",
                 remedy="write another port, as 8000",
@@ -270,7 +271,7 @@ def _port_clashes(services: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
                 findings.append(
                     error(
                         "input-port-twice",
-                        f"fleet_services.{name}.port",
+                        Place(service=name).below("port"),
                         found=f"port {port} of {head} is already that of fleet_services.{other}",
                         expected="a port of its own",
                         remedy="write another port",

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any
 
 from .._base.findings import Finding, did_you_mean, error
+from .._base.place import Place
 from .._base.schema import Spec, check
 
 _PATTERN: Spec = {"type": "str", "default": "*", "min": 1, "expected": "a name, or a pattern with *"}
@@ -70,7 +71,9 @@ DRIFT: Spec = {
 
 def read_drift(written: Any) -> tuple[Mapping[str, Any], list[Finding]]:
     """The checked settings with their defaults, those of nothing written where there is a problem; and the problems."""
-    settings, findings = check(DRIFT, _with_dates_as_text({} if written is None else written), "fleet_drift")
+    settings, findings = check(
+        DRIFT, _with_dates_as_text({} if written is None else written), Place(variable="fleet_drift")
+    )
     return (check(DRIFT, {}, "")[0] if findings else settings), findings
 
 
@@ -79,7 +82,7 @@ def unmeasured(
 ) -> Iterator[Finding]:
     """Services of ``benchmark`` that can't be measured at night. services: all that are declared; engines: by name, of
     those that are planned. measured: engines whose images bring a load generator."""
-    place = "fleet_drift.benchmark"
+    place = Place(variable="fleet_drift", option="benchmark")
     for name in drift["benchmark"]:
         if name not in services:
             found, remedy = f'no service "{name}"', did_you_mean(name, [*services])

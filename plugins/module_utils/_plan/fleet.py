@@ -13,6 +13,7 @@ from typing import Any
 from .._base.findings import Finding, ordered
 from .._base.gb10 import fact
 from .._base.layers import Value, merge
+from .._base.place import Place
 from .._base.sizes import gib
 from .._base.subject import Here
 from .._engines.decided import Decided
@@ -54,8 +55,12 @@ class _Findings:
         for finding in findings:
             self._hosts.setdefault(finding, set()).update(hosts)
 
-    def rows(self) -> list[dict[str, Any]]:
-        return [{**finding.as_dict(), "hosts": sorted(self._hosts[finding])} for finding in ordered(self._hosts)]
+    def rows(
+        self, computed: Mapping[str, Iterable[str]], workloads: Mapping[str, Iterable[str]]
+    ) -> list[dict[str, Any]]:
+        """computed, workloads: as of `_plan.fold.folded`."""
+        found = [(finding, tuple(sorted(self._hosts[finding]))) for finding in ordered(self._hosts)]
+        return [{**finding.as_dict(), "hosts": [*hosts]} for finding, hosts in folded(found, computed, workloads)]
 
 
 _NOTHING_OBSERVED = Observed()
@@ -106,7 +111,7 @@ def plan_fleet(
         "hosts": hosts,
         "services": {name: dict(service.plan) for name, service in served.services.items()},
         "drift": drift,
-        "findings": folded(findings.rows(), served.computed, workloads),
+        "findings": findings.rows(served.computed, workloads),
     }
     return plan | {"summary": summary(plan, declared.services)}
 
@@ -157,7 +162,7 @@ def _serve(
         facts = _facts(configured, services[name], tuning[head], budgets[head], sized[name], observed)
         request = service.engine.request(facts)
         if request is not None:
-            findings.add(service.engine.judge(request), service.settings["hosts"])
+            findings.add(service.engine.judge(request, service.place), service.settings["hosts"])
             requests[name] = service.engine.for_host(request)
     return _Served(placed, services, requests, computed, budgets, tuning)
 
@@ -234,9 +239,9 @@ def _placed(
 ) -> Iterator[Placed]:
     """The services that can be planned."""
     for name, settings in declared.services.items():
-        recipe, problems = chosen_recipe(settings, f"fleet_services.{name}", library)
+        recipe, problems = chosen_recipe(settings, Place(service=name), library)
         wanted = settings["recipe"] or (recipe["name"] if recipe else "")
-        its_own = [finding for finding in of_recipes if wanted and f"/{wanted}.y" in finding.place]
+        its_own = [finding for finding in of_recipes if wanted and finding.recipe == wanted]
         # a recipe that can't be read is there, and what is wrong with it is the finding
         unreadable = recipe is None and any(finding.severity == "error" for finding in its_own)
         problems = its_own if unreadable else [*problems, *its_own]

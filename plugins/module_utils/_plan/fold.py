@@ -7,69 +7,53 @@ the workload; where the memory doesn't suffice at all, that is the finding, and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
-Row = Mapping[str, Any]
+from .._base.findings import Finding, uncovered
+from .._base.place import ARGV, Place
 
-_OPTION = re.compile(r"fleet_services\.(?P<service>[^:]+): argv --(?P<option>\S+)")
-_SIZES = {"max-model-len": "max_model_len", "max-num-seqs": "max_num_seqs"}
+# A finding, and the hosts that it concerns: none for the whole fleet.
+Concerned = tuple[Finding, tuple[str, ...]]
+_SIZES = {"--max-model-len": "max_model_len", "--max-num-seqs": "max_num_seqs"}
 _LOWER = "lower max_model_len or max_num_seqs of the workload, which it is computed from"
-# A rule that says the same as one before it, of the same service and with less: (what stays, what goes).
-_SAME = (
-    ("memory-pool-small", "R104"),
-    ("R113", "R112"),
-    ("R113", "kv-length"),
-    ("R112", "kv-length"),
-    ("kv-align", "kv-late"),
-)
 
 
 def folded(
-    rows: Sequence[Row], sized: Mapping[str, Iterable[str]], workloads: Mapping[str, Iterable[str]]
-) -> list[Row]:
+    found: Sequence[Concerned], sized: Mapping[str, Iterable[str]], workloads: Mapping[str, Iterable[str]]
+) -> list[Concerned]:
     """The findings without consequences of others.
 
-    rows: with hosts. sized: the options of each service that its memory was computed for. workloads: the sizes that
-    each service's workload declares.
+    sized: the options of each service that its memory was computed for. workloads: the sizes that each service's
+    workload declares.
     """
-    errors = [row for row in rows if row["severity"] == "error"]
-    short = {host for row in errors if row["kind"] == "memory" for host in (row["hosts"] or [row["place"]])}
-    fabric_is_wrong = any(row["place"].startswith("fleet_fabric") for row in errors)
-    rules = {(row["rule"], service) for row in rows if (service := _service(row["place"]))}
+    errors = [one for one in found if one[0].severity == "error"]
+    short = {host for one, hosts in errors if one.kind == "memory" for host in (hosts or [one.host])}
+    fabric_is_wrong = any(one.at.variable == "fleet_fabric" for one, _ in errors)
+    standing = {*uncovered(one for one, _ in found)}
     kept = []
-    for row in rows:
-        match = _OPTION.fullmatch(row["place"])
-        is_sized = match is not None and match["option"] in sized.get(match["service"], ())
-        if is_sized and short.intersection(row["hosts"]):
+    for one, hosts in found:
+        is_sized = _is_word(one) and one.option.removeprefix("--") in sized.get(one.service, ())
+        if one not in standing or (is_sized and short.intersection(hosts)):
             continue
-        if row["rule"] == "fabric-group-unconnected" and fabric_is_wrong:
+        if one.rule == "fabric-group-unconnected" and fabric_is_wrong:
             continue
-        if any(row["rule"] == less and (more, _service(row["place"])) in rules for more, less in _SAME):
-            continue
-        if row["rule"] == "R104" and "pool" in workloads.get(_service(row["place"]), ()):
-            continue  # the owner has decided on pool and concurrency each by itself
-        kept.append(_in_the_owners_words(row, match, workloads, is_sized=is_sized))
+        kept.append((_in_the_owners_words(one, workloads, is_sized=is_sized), hosts))
     return kept
 
 
-def _service(place: str) -> str:
-    found = re.match(r"fleet_services\.([a-z0-9-]+)", place)
-    return found.group(1) if found else ""
+def _is_word(finding: Finding) -> bool:
+    """Whether it is about an option of a service's launch."""
+    return bool(finding.service and finding.at.part == ARGV and finding.option)
 
 
-def _in_the_owners_words(
-    row: Row, match: re.Match[str] | None, workloads: Mapping[str, Iterable[str]], *, is_sized: bool
-) -> Row:
+def _in_the_owners_words(finding: Finding, workloads: Mapping[str, Iterable[str]], *, is_sized: bool) -> Finding:
     """A finding about an option, at the place where the owner wrote what it comes from."""
-    if match is None:
-        return row
-    place = f"fleet_services.{match['service']}.workload"
+    if not _is_word(finding):
+        return finding
+    place = Place(service=finding.service, option="workload")
     if is_sized:
-        found = f"--{match['option']} {row['found']}".removesuffix(" ")
-        return {**row, "place": place, "found": found, "remedy": _LOWER}
-    size = _SIZES.get(match["option"], "")
-    if size in workloads.get(match["service"], ()):
-        return {**row, "place": f"{place}.{size}"}
-    return row
+        found = f"{finding.option} {finding.found}".removesuffix(" ")
+        return replace(finding, at=place, found=found, remedy=_LOWER)
+    size = _SIZES.get(finding.option, "")
+    return replace(finding, at=place.below(size)) if size in workloads.get(finding.service, ()) else finding

@@ -12,6 +12,7 @@ from typing import Any
 
 from .._base import secret_files
 from .._base.findings import Finding, error
+from .._base.place import Place
 
 # Beside the inventory, in a folder that no inventory plugin reads.
 MADE = ".fleet/keys"
@@ -22,20 +23,20 @@ _KEY = re.compile(r"[A-Za-z0-9._~+/=][A-Za-z0-9._~+/=-]{15,}")
 def key_file(service_name: str, service: dict[str, Any], folder: Path) -> Iterator[Finding]:
     """Decide the file: ``api_key_file`` becomes absolute, None for an open service; ``key_made`` says that a run makes
     it. folder: of the inventory. A key that isn't there or can't work would be missed after hours of staging."""
-    place, named = f"fleet_services.{service_name}", service.get("api_key_file")
+    place, named = Place(service=service_name), service.get("api_key_file")
     service["key_made"] = not named and not service["open"]
     if service["open"]:
         service["api_key_file"] = None
         if named:
             yield error(
                 "input-key-file",
-                f"{place}.open",
+                place.below("open"),
                 found="true, and api_key_file as well",
                 expected="one of the two",
                 remedy="remove open to ask clients for the key, or api_key_file to ask nobody",
             )
         return
-    path, place = folder / (named or f"{MADE}/{service_name}.key"), f"{place}.api_key_file"
+    path, place = folder / (named or f"{MADE}/{service_name}.key"), place.below("api_key_file")
     service["api_key_file"] = str(path)
     if named or path.is_file():
         remedy = "write the key into it, mode 0600 or encrypted with ansible-vault; or remove api_key_file: it is made"
@@ -53,7 +54,7 @@ def key_file(service_name: str, service: dict[str, Any], folder: Path) -> Iterat
         )
 
 
-def secret_file(place: str, path: Path, what: str) -> Iterator[Finding]:
+def secret_file(place: Place, path: Path, what: str) -> Iterator[Finding]:
     """Why a file that the owner names can't be what it is named for. what: of whom it holds the password or token. Its
     content is nowhere in a finding."""
     rule, expected = "input-secret-file", f"a file of this machine with {what}, in one line"
@@ -70,7 +71,7 @@ def _in_the_way(path: Path) -> Path | None:
     return None if there != path and there.is_dir() else there
 
 
-def key_problems(place: str, path: Path, text: str) -> Iterator[Finding]:
+def key_problems(place: Place, path: Path, text: str) -> Iterator[Finding]:
     """Why a key can't work. The key itself is nowhere in a finding: findings are printed and kept."""
     words = text.strip()
     if not _KEY.fullmatch(words):

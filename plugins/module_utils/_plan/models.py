@@ -8,16 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from .._base.findings import Finding, error
+from .._base.place import Place
 from .._engines.recipes.derive import derive
 from .._engines.recipes.recipe import Library
 
 
 def chosen_recipe(
-    settings: Mapping[str, Any], place: str, library: Library
+    settings: Mapping[str, Any], place: Place, library: Library
 ) -> tuple[Mapping[str, Any] | None, list[Finding]]:
     """A service's recipe, or why there is none. settings: a checked service. place: its own."""
     if settings["recipe"] is not None:
-        named, findings = library.find(settings["recipe"], f"{place}.recipe")
+        named, findings = library.find(settings["recipe"], place.below("recipe"))
         return (named.data if named else None), findings
     repository = settings["model"]["repository"]
     found = library.of_model(repository, len(settings["hosts"]))
@@ -33,14 +34,14 @@ def chosen_recipe(
     return recipe, [*_at(findings, place)]
 
 
-def _at(findings: Iterable[Finding], place: str) -> Iterator[Finding]:
-    return (replace(one, place=f"{place}.model: {one.place}") for one in findings)
+def _at(findings: Iterable[Finding], place: Place) -> Iterator[Finding]:
+    return (replace(one, at=one.at.within(place.below("model"))) for one in findings)
 
 
-def _unread(repository: str, place: str) -> Finding:
+def _unread(repository: str, place: Place) -> Finding:
     return error(
         "model-unread",
-        f"{place}.model",
+        place.below("model"),
         found=f"no recipe for {repository}, and nothing is known of it",
         expected="a recipe, or what was read of the model once",
         remedy=f"ansible-playbook gb10.fleet.recipe_new -e model={repository}",

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._base.findings import Finding, error
+from .._base.place import Place
 from .._engines.interface import Engine
 
 
 def image_of(
-    recipe: Mapping[str, Any], own: Mapping[str, Any], place: str, engine: Engine
+    recipe: Mapping[str, Any], own: Mapping[str, Any], place: Place, engine: Engine
 ) -> tuple[dict[str, Any], list[Finding]]:
     """``image`` of a service. A reference other than the recipe's decides family and release by what its name is known
     for; what is neither known nor written is an error.
@@ -34,7 +35,7 @@ def image_of(
     return {"family": engine.spec.families[-1], **found}, [
         error(
             "service-image",
-            f"{place}.reference",
+            place.below("reference"),
             found=f'"{reference}", whose {" and ".join(missing)} the collection does not know from its name',
             expected=f"{keys} beside it: the recipe's are those of {recipe.get('reference') or recipe['build']}",
             remedy=f"write {keys} (family: {families}; release: what `{engine.spec.name} --version` prints in it, or "
@@ -53,7 +54,7 @@ def model_of(recipe: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
     return dict(own) if is_another_model(recipe, own) else {**recipe, **own}
 
 
-def without_its_model(recipe: Mapping[str, Any], place: str) -> tuple[dict[str, Any], list[Finding]]:
+def without_its_model(recipe: Mapping[str, Any], place: Place) -> tuple[dict[str, Any], list[Finding]]:
     """A recipe that serves another model: without what was measured of its own. What it lays over files of its own
     model has nothing to lie on."""
     rest = {**recipe, "memory": {**recipe["memory"], "calibrations": []}, "measured": []}

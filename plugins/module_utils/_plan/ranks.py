@@ -134,7 +134,7 @@ def port_clashes(services: Iterable[Placed]) -> Iterator[Finding]:
                 if other is not placed and (rank or number):
                     yield error(
                         "input-port-twice",
-                        f"{placed.place}.port",
+                        placed.place.below("port"),
                         found=f"port {port} of {host.name} is already one of {other.place}",
                         expected="ports of its own",
                         remedy="write another port",

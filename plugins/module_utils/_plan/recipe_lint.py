@@ -7,10 +7,10 @@ So there is one judgement, and a recipe that passes here has no error of its own
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from .._base.findings import Finding, ordered
+from .._base.findings import Finding, finding_of, ordered
 from .._engines.recipes.recipe import Library, Recipe
 from .._engines.registry import ENGINES
 from .fleet import plan_fleet
@@ -40,7 +40,7 @@ def lint_recipes(library: Library, of_recipes: Iterable[Finding]) -> list[Verdic
     """
     by_file: dict[str, list[Finding]] = {}
     for finding in of_recipes:
-        by_file.setdefault(finding.place.partition(": ")[0], []).append(finding)
+        by_file.setdefault(finding.at.thing, []).append(finding)
     verdicts = []
     for name in sorted(library.recipes):
         recipe = library.recipes[name]
@@ -69,11 +69,10 @@ def _planned(recipe: Recipe, library: Library) -> list[Finding]:
 
 
 def _at_home(row: Mapping[str, Any], recipe: Recipe) -> Finding:
-    values = {field.name: row[field.name] for field in fields(Finding)}
-    place = values["place"].removeprefix(f"fleet_services.{SERVICE}")
-    if place != values["place"]:
-        values["place"] = f"{recipe.path}: {place.lstrip('.: ')}".removesuffix(": ")
-    return Finding(**values)
+    finding = finding_of(row)
+    if finding.service != SERVICE:
+        return finding
+    return replace(finding, at=replace(finding.at, service="", recipe=recipe.name, thing=str(recipe.path)))
 
 
 def _has_error(findings: Iterable[Finding]) -> bool:

@@ -11,6 +11,7 @@ from .._base import layout
 from .._base.findings import Finding, error, hint, warning
 from .._base.gb10 import default_layer
 from .._base.layers import Layer, Value, merge
+from .._base.place import Place
 from .._base.schema import check
 from .._base.sizes import quantity
 from .._engines.environment import Slices, group_environment
@@ -36,32 +37,32 @@ def place(
 
     fabric: the plan's fabric slices by host. engines: by the names that recipes write.
     """
-    where, engine = f"fleet_services.{name}", engines[recipe["engine"]]
-    findings = [*old_image_keys(settings["image"], f"{where}.image")]
+    where, engine = Place(service=name), engines[recipe["engine"]]
+    findings = [*old_image_keys(settings["image"], where.below("image"))]
     if findings:
         return None, findings
-    written, findings = overrides.image_of(recipe["image"], settings["image"], f"{where}.image", engine)
-    image, wrong = check(image_spec(engine.spec), written, f"{where}.image")
-    findings += wrong or image_problems(image, f"{where}.image")
+    written, findings = overrides.image_of(recipe["image"], settings["image"], where.below("image"), engine)
+    image, wrong = check(image_spec(engine.spec), written, where.below("image"))
+    findings += wrong or image_problems(image, where.below("image"))
     if not findings and "build" in image:
-        image, findings = _built(image, hosts[0].name, library, f"{where}.image")
-    model, wrong = check(MODEL, overrides.model_of(recipe["model"], settings["model"]), f"{where}.model")
+        image, findings = _built(image, hosts[0].name, library, where.below("image"))
+    model, wrong = check(MODEL, overrides.model_of(recipe["model"], settings["model"]), where.below("model"))
     findings += wrong
     if any(finding.severity == "error" for finding in findings):
         return None, findings
     another = overrides.is_another_model(recipe["model"], settings["model"])
     if another:
-        recipe, wrong = overrides.without_its_model(recipe, f"{where}.model.repository")
+        recipe, wrong = overrides.without_its_model(recipe, where.below("model", "repository"))
         findings += wrong
     if "weights_bytes" not in settings["model"]:
         model = {**model, "weights_bytes": library.weights_of("" if another else recipe["name"], model)}
-    findings += flag_problems(settings["flags"], f"{where}.flags", engine.spec)
-    findings += environment_problems(settings["env"], f"{where}.env", engine.spec)
+    findings += flag_problems(settings["flags"], where.below("flags"), engine.spec)
+    findings += environment_problems(settings["env"], where.below("env"), engine.spec)
     for host in hosts:
-        at_host = f"{host.name}: fleet_host.services.{name}"
-        findings += flag_problems(host.own(name, "flags"), f"{at_host}.flags", engine.spec)
-        findings += environment_problems(host.own(name, "env"), f"{at_host}.env", engine.spec)
-    config, wrong = library.config_of(model, f"{where}.model.config")
+        at_host = Place(host=host.name, service=name, variable="fleet_host", option=f"services.{name}")
+        findings += flag_problems(host.own(name, "flags"), at_host.below("flags"), engine.spec)
+        findings += environment_problems(host.own(name, "env"), at_host.below("env"), engine.spec)
+    config, wrong = library.config_of(model, where.below("model", "config"))
     findings += wrong
     placed = Placed(name, engine, settings, recipe, hosts, image, model, config)
     findings += [*engine.problems(placed), *_host_count(placed), *_without_tls(placed), *_without_aliases(placed)]
@@ -70,12 +71,12 @@ def place(
     findings += wrong
     if any(finding.severity == "error" for finding in findings):
         return None, findings
-    members, wrong = group_environment(fabric, settings["hosts"], f"{where}.hosts")
+    members, wrong = group_environment(fabric, settings["hosts"], where.below("hosts"))
     placed = replace(placed, overlays=overlays, members=members, flags=_flags(placed))
     values = _values(placed.flags)
     # where an option names it, options decide; one that is loaded by its file is what is declared
     drafted = placed.model if engine.spec.single_files else overrides.with_draft(placed.model, engine.draft(values))
-    drafter, unread = library.config_of_draft(drafted, f"{where}.model.draft.config")
+    drafter, unread = library.config_of_draft(drafted, where.below("model", "draft", "config"))
     findings += unread
     placed = replace(placed, model=drafted, drafter=drafter)
     placed = replace(placed, adapters=engine.adapters(values))
@@ -87,9 +88,11 @@ def place(
     return replace(placed, environments=environments, isolation=_isolation(placed)), findings
 
 
-def _built(image: Mapping[str, Any], first: str, library: Library, place: str) -> tuple[dict[str, Any], list[Finding]]:
+def _built(
+    image: Mapping[str, Any], first: str, library: Library, place: Place
+) -> tuple[dict[str, Any], list[Finding]]:
     """An image that a host builds: named by its inputs; ``source`` says which host, else the service's first."""
-    build, findings = library.build(image["build"], f"{place}.build")
+    build, findings = library.build(image["build"], place.below("build"))
     if build is None:
         return dict(image), findings
     source = {"host": first} if image["source"] == "registry" else image["source"]
@@ -97,7 +100,7 @@ def _built(image: Mapping[str, Any], first: str, library: Library, place: str) -
 
 
 def _overlays(placed: Placed, library: Library) -> tuple[Overlays, list[Finding]]:
-    where = f"recipe {placed.recipe['name']}"
+    where = Place(recipe=placed.recipe["name"])
     on_host, in_container = (placed.model_folder(home) for home in (layout.MODELS, layout.IN_MODELS))
     folder, written = placed.overlay_folder, placed.recipe["overlays"]
     overlays, findings = plan_overlays(written, library, where, folder, on_host, in_container)
@@ -113,7 +116,7 @@ def _host_count(placed: Placed) -> Iterator[Finding]:
         of_shape = placed.config is not None
         yield (hint if of_shape else warning)(
             "service-host-count",
-            f"{placed.place}.hosts",
+            placed.place.below("hosts"),
             found=f"{len(placed.hosts)} hosts, divided by the model's shape"
             if of_shape
             else f"{len(placed.hosts)} hosts, and no model.config to see whether the model divides so",
@@ -127,7 +130,7 @@ def _without_tls(placed: Placed) -> Iterator[Finding]:
     if placed.tls and placed.engine.spec.tls is None:
         yield error(
             "service-tls-engine",
-            f"{placed.place}.tls",
+            placed.place.below("tls"),
             found=f"{placed.engine.spec.title} speaks no TLS by itself",
             expected="tls: none",
             remedy="write it, listen: 127.0.0.1, and put a proxy of your own before it",
@@ -138,7 +141,7 @@ def _without_traces(placed: Placed) -> Iterator[Finding]:
     if placed.tracing and not placed.engine.spec.trace_headers:
         yield error(
             "service-tracing-engine",
-            f"{placed.place}.tracing",
+            placed.place.below("tracing"),
             found=f"{placed.engine.spec.title} sends no traces",
             expected="no tracing, or an engine that has it",
             remedy="take it out",
@@ -149,7 +152,7 @@ def _without_key(placed: Placed) -> Iterator[Finding]:
     if placed.key_file and not placed.engine.spec.key.target:
         yield error(
             "service-key-engine",
-            f"{placed.place}.api_key_file",
+            placed.place.below("api_key_file"),
             found=f"{placed.engine.spec.title} asks nobody for a key",
             expected="open: true, behind a gateway, which asks, or at an address that nobody else reaches",
             remedy="write open: true and let fleet_gateway serve its model: then gateways alone reach its port",
@@ -164,7 +167,7 @@ def _without_files(placed: Placed) -> Iterator[Finding]:
         if file and not placed.engine.spec.single_files:
             yield error(
                 "service-model-file",
-                f"{placed.place}.model.{key}",
+                placed.place.below("model", *key.split(".")),
                 found=f"{file}, for {placed.engine.spec.title}, which loads a repository whole",
                 expected="a model without it, or an engine that loads single files",
                 remedy="take it out, or write engine: llama.cpp in the recipe",
@@ -175,7 +178,7 @@ def _without_aliases(placed: Placed) -> Iterator[Finding]:
     if placed.settings.get("aliases") and not placed.engine.spec.aliases:
         yield error(
             "input-gateway-alias",
-            "fleet_gateway.aliases",
+            Place(variable="fleet_gateway", option="aliases"),
             found=f"{', '.join(placed.settings['aliases'])} for {placed.name}, whose engine knows one name of a model",
             expected=f"no alias of a model that {placed.engine.spec.title} serves",
             remedy="take it out, or write served_name in the service",

@@ -26,7 +26,8 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
     of the weights that it reads. folders: what the container writes to, and where its overlays are. container:
     `_plan.container.Container`. exec: a command that is run in it once all ranks are in. flags: the engine's
     options that it starts with, where `_engines.interface.Launch` has them. key, tls, trace_headers,
-    secret: what no plan holds, and where it goes. proof: on the head, what to ask for; else None.
+    secret: what no plan holds, and where it goes. supervisor: what its rank file says, which `files` has as text.
+    proof: on the head, what to ask for; else None.
     """
     placed, rank = service.placed, service.rank_on(host)
     is_head = rank.number == 0
@@ -52,6 +53,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
         "trace_headers": trace_headers,
         "secret": secret,
         "rank_file": layout.rank_file(placed.name),
+        "supervisor": rank.supervisor,
         "status_file": layout.status_file(placed.name),
         "memory_bytes": rank.share.taken.expected,
         "memory_floor_bytes": gib(fact("memory", "floor_gib")),

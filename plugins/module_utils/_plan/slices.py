@@ -159,7 +159,8 @@ def needs(
         {
             "port": port,
             "container": layout.container(service.placed.name),
-            "place": f"{service.placed.place}.port",
+            "service": service.placed.name,
+            "option": "port",
         }
         for service in services
         for port in service.rank_on(host).supervisor["ports"]
@@ -180,6 +181,7 @@ def needs(
         "launches": [
             {
                 "container": layout.container(service.placed.name),
+                "service": service.placed.name,
                 "engine": service.placed.engine.spec.name,
                 "request": requests[service.placed.name],
             }
@@ -200,11 +202,11 @@ def _installs(parts: Mapping[str, Any]) -> list[str]:
 def _made(parts: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """The API keys and the local CA that no owner has named: ``source`` on the controller, ``path`` on the host."""
     for service in parts["services"]:
-        place, key, tls = f"fleet_services.{service['name']}", service["key"], service["tls"]
+        name, key, tls = service["name"], service["key"], service["tls"]
         if key and key["made"]:
-            yield {"source": key["source"], "path": key["path"], "place": f"{place}.api_key_file"}
+            yield {"source": key["source"], "path": key["path"], "service": name, "option": "api_key_file"}
         if tls and tls["ca"]:
-            yield {"source": tls["ca"], "path": parts["tls"]["path"], "place": f"{place}.tls"}
+            yield {"source": tls["ca"], "path": parts["tls"]["path"], "service": name, "option": "tls"}
 
 
 def _reach(services: Iterable[Decided], host: str) -> dict[str, list[str]]:
@@ -244,18 +246,23 @@ def _group(placed: Placed) -> dict[str, Any]:
 def _files(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
     model, image = placed.model, placed.image
     if isinstance(model["source"], Mapping) and "path" in model["source"] and placed.reads_model(host):
-        place = f"{placed.place}: model.source.path"
         yield {
             "path": model["source"]["path"],
             "weights_bytes": model["weights_bytes"],
-            "place": place,
+            "service": placed.name,
+            "option": "model.source.path",
             "unless": placed.model_folder(layout.MODELS),
         }
     for folder in placed.adapter_folders:
-        place = f"{placed.place}: the folder of an adapter"
-        yield {"path": folder, "weights_bytes": None, "place": place, "unless": None}
+        adapter = {"service": placed.name, "option": "flags"}
+        yield {"path": folder, "weights_bytes": None, **adapter, "unless": None}
     if isinstance(image["source"], Mapping) and "archive" in image["source"]:
-        yield {"path": image["source"]["archive"], "place": f"{placed.place}: image.source.archive", "unless": None}
+        yield {
+            "path": image["source"]["archive"],
+            "service": placed.name,
+            "option": "image.source.archive",
+            "unless": None,
+        }
 
 
 def _writes(placed: Placed, host: str) -> Iterator[dict[str, Any]]:

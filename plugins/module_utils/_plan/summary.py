@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +28,8 @@ def summary(plan: Mapping[str, Any], declared: Mapping[str, Mapping[str, Any]]) 
 def _row(name: str, plan: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     hosts = list(settings["hosts"])
     service = plan["services"].get(name)
-    found = [*_of_service(name, settings, plan["findings"])]
+    recipe = service["recipe"] if service else settings.get("recipe")
+    found = [*_of_service(name, recipe or "", settings, plan["findings"])]
     errors, warnings = ([row for row in found if row["severity"] == severity] for severity in ("error", "warning"))
     # the lock keeps what a first run brings
     to_do = [row for row in (*errors, *warnings) if not row["rule"].startswith("recipe-unpinned-")]
@@ -54,15 +54,14 @@ def _row(name: str, plan: Mapping[str, Any], settings: Mapping[str, Any]) -> dic
 
 
 def _of_service(
-    name: str, settings: Mapping[str, Any], findings: Iterable[Mapping[str, Any]]
+    name: str, recipe: str, settings: Mapping[str, Any], findings: Iterable[Mapping[str, Any]]
 ) -> Iterator[Mapping[str, Any]]:
     """What is found of one service, of its recipe, and of its hosts' memory."""
-    own = re.compile(rf"fleet_services\.{re.escape(name)}(?![\w-])")
-    recipe = re.compile(rf"(/|recipe ){re.escape(str(settings.get('recipe')))}(\.ya?ml|\b)")
-    hosts = {*settings["hosts"]}
     for finding in findings:
-        of_host = finding["kind"] == "memory" and finding["place"] in hosts
-        if not finding.get("silenced") and (own.match(finding["place"]) or recipe.search(finding["place"]) or of_host):
+        of_host = finding["kind"] == "memory" and finding["host"] in settings["hosts"]
+        of_recipe = recipe and finding["recipe"] == recipe
+        own = finding["service"] == name if finding["service"] else of_recipe or of_host
+        if own and not finding.get("silenced"):
             yield finding
 
 

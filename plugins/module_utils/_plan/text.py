@@ -8,10 +8,8 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
-from .._base.findings import Finding
 from .._base.gb10 import cited_in
 from .._base.ranks import rank_of
 from .._base.report import table
@@ -56,11 +54,6 @@ def concerning(plan: Mapping[str, Any], hosts: Sequence[str]) -> list[dict[str, 
     """The findings that concern a run on these hosts: of the fleet, of the hosts, of the services placed on them."""
     chosen = set(hosts)
     return [finding for finding in plan["findings"] if not finding["hosts"] or chosen & set(finding["hosts"])]
-
-
-def sentence(finding: Mapping[str, Any]) -> str:
-    """One finding of the plan as one line."""
-    return Finding(**{field.name: finding[field.name] for field in fields(Finding)}).sentence()
 
 
 def as_text(plan: Mapping[str, Any], hosts: Sequence[str], width: int = WIDTH) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .._base import layout
 from .._base.findings import Finding, error
+from .._base.place import Place
 from .._engines.placed import Placed
 from .._engines.recipes.derive import DERIVED
 from .._engines.recipes.spec import MOUNTED
@@ -28,7 +29,7 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
 
     lock, relock: as of `_plan.fleet.plan_fleet`; what is locked is the same in every run, as if it were pinned.
     """
-    recipe, trusted = f"recipe {placed.recipe['name']}", placed.settings.get("trust", ())
+    recipe, trusted = Place(recipe=placed.recipe["name"]), placed.settings.get("trust", ())
     if "code" not in trusted:
         yield from _unpinned_code(placed, lock, relock)
     if "container" not in trusted:
@@ -36,7 +37,7 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
             decided = placed.isolation[key]
             if decided.origin == "recipe" and decided.value not in ([], "private"):
                 found = f"{decided.value}: {decided.reason}"
-                yield _untrusted("container", f"{recipe}.container.{key}", found, "what GB10's default has")
+                yield _untrusted("container", recipe.below("container", key), found, "what GB10's default has")
     if "mounts" not in trusted:
         yield from _mounts(placed, recipe)
     if "development" not in trusted:
@@ -52,25 +53,25 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
             )
 
 
-def _mounts(placed: Placed, recipe: str) -> Iterator[Finding]:
+def _mounts(placed: Placed, recipe: Place) -> Iterator[Finding]:
     """Folders and files of the host that the recipe names, and the service does not."""
     for index, mount in enumerate(placed.recipe["mounts"]):
         if not mount["source"].startswith(layout.DATA):
             found = f"{mount['source']} of the host"
-            yield _untrusted("mounts", f"{recipe}.mounts[{index}]", found, _EXPECTED)
+            yield _untrusted("mounts", recipe.below("mounts", index), found, _EXPECTED)
         elif not mount["read_only"]:
             yield _untrusted(
-                "mounts", f"{recipe}.mounts[{index}]", f"{mount['source']}, to be written", "read_only: true"
+                "mounts", recipe.below("mounts", index), f"{mount['source']}, to be written", "read_only: true"
             )
     own = placed.engine.adapters(placed.settings["flags"])
     for folder in placed.adapter_folders:
         if folder not in own and not folder.startswith(layout.DATA):
             found = f"{folder} of the host, the folder of an adapter"
-            yield _untrusted("mounts", f"{recipe}.flags", found, _EXPECTED)
+            yield _untrusted("mounts", recipe.below("flags"), found, _EXPECTED)
     yield from _foreign_sources(placed, recipe)
 
 
-def _foreign_sources(placed: Placed, recipe: str) -> Iterator[Finding]:
+def _foreign_sources(placed: Placed, recipe: Place) -> Iterator[Finding]:
     """Files of the host that the recipe, and not the service, names as the model or the image."""
     for part, key in (("model", "path"), ("image", "archive")):
         source = placed.recipe[part]["source"]
@@ -78,7 +79,7 @@ def _foreign_sources(placed: Placed, recipe: str) -> Iterator[Finding]:
         if named and "source" not in placed.settings[part] and not named.startswith(layout.DATA):
             yield error(
                 "service-trust-mounts",
-                f"{recipe}.{part}.source.{key}",
+                recipe.below(part, "source", key),
                 found=f"{named} of the host, which the container would have as its {part}",
                 expected=_EXPECTED,
                 remedy=f"if those files are yours, write {part}: {{source: {{{key}: {named}}}}} in the service",
@@ -87,7 +88,7 @@ def _foreign_sources(placed: Placed, recipe: str) -> Iterator[Finding]:
 
 def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:
     switches = [*_code_of_the_model(placed)]
-    for where, model in (("", placed.model), ("draft.", placed.model.get("draft"))):
+    for where, model in (((), placed.model), (("draft",), placed.model.get("draft"))):
         is_fixed = model is not None and _is_fixed(model, lock, relock)
         # nobody chose the commit of a derived recipe for its code
         chosen = placed.recipe["status"]["state"] != DERIVED or "revision" in placed.settings["model"]
@@ -96,7 +97,7 @@ def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
             pin = "draft: {repository: NAME, revision: COMMIT}" if where else "revision: COMMIT"
             yield error(
                 "service-trust-code",
-                f"{placed.place}.model.{where}revision",
+                placed.place.below("model", *where, "revision"),
                 found=f"{model['revision'] if is_fixed else 'null'}, and {' and '.join(switches)} runs the code of "
                 + (
                     f"{model['repository']}, which nobody has read for you"
@@ -145,9 +146,9 @@ def _development(placed: Placed) -> Iterator[Finding]:
     for name, what in placed.engine.spec.development_env.items():
         values = [decided[name].value for decided in placed.environments.values() if name in decided]
         if any(str(value).lower() not in ("", "0", "false", "none") for value in values):
-            yield _untrusted("development", f"{placed.place}.env.{name}", f"on: {what}", "off")
+            yield _untrusted("development", placed.place.below("env", name), f"on: {what}", "off")
 
 
-def _untrusted(what: str, place: str, found: str, expected: str) -> Finding:
+def _untrusted(what: str, place: Place, found: str, expected: str) -> Finding:
     remedy = f"take it out, or write trust: [{what}] in the service if you want it"
     return error(f"service-trust-{what}", place, found=found, expected=expected, remedy=remedy)

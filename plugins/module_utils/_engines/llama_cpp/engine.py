@@ -9,6 +9,7 @@ from typing import Any
 from ..._base.findings import Finding, error
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
+from ..._base.place import Place
 from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
 from ..interface import EngineSpec, Facts, Launch, Sizing
@@ -40,7 +41,7 @@ class LlamaCpp(Plain):
         if "file" not in placed.model:
             yield error(
                 "llama-model-file",
-                f"{placed.place}.model.file",
+                placed.place.below("model", "file"),
                 found="missing",
                 expected="the model's file in its repository, as Q4_K_M/model-00001-of-00003.gguf",
                 remedy="write it; a repository has the same model in many sizes",
@@ -49,7 +50,7 @@ class LlamaCpp(Plain):
         if draft and "file" not in draft:
             yield error(
                 "llama-model-file",
-                f"{placed.place}.model.draft.file",
+                placed.place.below("model", "draft", "file"),
                 found="missing",
                 expected=f"the draft model's file in {draft['repository']}",
                 remedy="write it; a repository has the same model in many sizes",
@@ -58,7 +59,7 @@ class LlamaCpp(Plain):
         if kind not in launch.KINDS:
             yield error(
                 "llama-kind",
-                f"{placed.place}.kind",
+                placed.place.below("kind"),
                 found=kind,
                 expected=f"one of {', '.join(launch.KINDS)}: llama-server has no requests of other kinds here",
                 remedy="write another engine in the recipe",
@@ -76,7 +77,7 @@ class LlamaCpp(Plain):
         if mode != "layer":
             yield error(
                 "llama-split-mode",
-                f"{placed.place}.flags.split-mode",
+                placed.place.below("flags", "split-mode"),
                 found=str(mode),
                 expected="layer, the one way in which llama.cpp divides a model over hosts",
                 remedy="take it out",
@@ -118,5 +119,5 @@ class LlamaCpp(Plain):
     def request(self, facts: Facts) -> dict[str, Any] | None:
         return lint.request_of(facts)
 
-    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
-        return lint.judge(request)
+    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
+        return lint.judge(request, place)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._base.findings import Finding, did_you_mean, error, hint
+from ..._base.place import Place
 from ..interface import Facts
 from .catalogue import Option, Release, load
 
@@ -21,21 +22,22 @@ def request_of(facts: Facts) -> dict[str, Any]:
         "host": {},
         "release": placed.image["release"],
         "silence": [*placed.recipe["silence"], *placed.settings["silence"]],
-        "place": placed.place,
     }
 
 
-def judge(request: Mapping[str, Any]) -> list[Finding]:
+def judge(request: Mapping[str, Any], place: Place) -> list[Finding]:
+    """The findings on a request of `request_of`. place: the service's."""
     release = load().get(request["release"] or "")
-    place = f"{request['place']}.flags"
-    found = [_not_judged(request)] if release is None else [*_judged(release, request["flags"], place)]
+    found = [_not_judged(request, place)]
+    if release is not None:
+        found = [*_judged(release, request["flags"], place.below("flags"))]
     return [finding for finding in found if finding.rule not in request["silence"]]
 
 
-def _not_judged(request: Mapping[str, Any]) -> Finding:
+def _not_judged(request: Mapping[str, Any], place: Place) -> Finding:
     return hint(
         "llama-not-judged",
-        f"{request['place']}.image",
+        place.below("image"),
         found=f"llama.cpp {request['release'] or 'of a release that nobody wrote'}, whose options are not known here",
         expected=f"one of {', '.join(sorted(load()))}",
         remedy="write image.release, as `llama-server --version` prints it; options of other releases are not judged",
@@ -43,13 +45,13 @@ def _not_judged(request: Mapping[str, Any]) -> Finding:
     )
 
 
-def _judged(release: Release, flags: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _judged(release: Release, flags: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     written: dict[Option, str] = {}
     for name, value in flags.items():
         if value is None:
             continue
         option = release.options.get(name)
-        where = f"{place}.{name}"
+        where = place.below(name)
         if option is None:
             yield _finding(
                 "llama-option-unknown",
@@ -91,5 +93,5 @@ def _wrong(option: Option, name: str, value: Any) -> str | None:
     return None
 
 
-def _finding(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:
+def _finding(rule: str, place: Place, found: str, expected: str, remedy: str) -> Finding:
     return error(rule, place, found=found, expected=expected, remedy=remedy, source=_SOURCE, kind="catalogue")

@@ -10,6 +10,7 @@ from typing import Any
 from ..._base.findings import Finding, error, hint
 from ..._base.gb10 import fact
 from ..._base.layers import Value
+from ..._base.place import Place
 from ..._base.schema import check
 from ..._base.sizes import gib, quantity
 from ..._facts.models.gguf import FACTS, PROJECTOR
@@ -117,13 +118,13 @@ def facts_of(config: Mapping[str, Any] | None, name: str | None) -> tuple[Mappin
     by its name; None without."""
     if config is None:
         return None, []
-    place = f"recipes/configs/{name}.json"
-    facts, findings = check(FACTS, config.get("gguf"), f"{place}: gguf")
+    place = Place(thing=f"recipes/configs/{name}.json", option="gguf")
+    facts, findings = check(FACTS, config.get("gguf"), place)
     if not findings and len(facts["kv_heads"]) != len(facts["blocks"]):
         findings = [
             error(
                 "schema-range",
-                f"{place}: gguf.kv_heads",
+                place.below("kv_heads"),
                 found=f"{len(facts['kv_heads'])} layers",
                 expected=f"{len(facts['blocks'])}, as gguf.blocks has",
                 remedy="python tools/gguf_facts.py FILE.gguf writes both of the file's header",
@@ -136,13 +137,13 @@ def _projector_of(placed: Placed) -> tuple[Mapping[str, Any] | None, list[Findin
     """What is known of the file that makes tokens of pictures: `_facts.models.gguf.projector_of`."""
     if "mmproj" not in placed.model:
         return None, []
-    name = f"recipes/configs/{placed.model['config']}.json"
+    place = Place(thing=f"recipes/configs/{placed.model['config']}.json", option="projector")
     written = (placed.config or {}).get("projector")
     if written is None:
         found, expected = f"nothing is known of {placed.model['mmproj']}", "projector in the file of model.config"
         remedy = "python tools/gguf_facts.py FILE.gguf MMPROJ.gguf writes it"
         return None, [_not_judged(placed, found, expected, remedy)]
-    facts, findings = check(PROJECTOR, written, f"{name}: projector")
+    facts, findings = check(PROJECTOR, written, place)
     if not findings and facts["kind"] not in projector.KNOWN:
         found = f"a projector of the kind {facts['kind']}: its weights are planned, and not what it computes in"
         findings = [_not_judged(placed, found, f"one of {', '.join(projector.KNOWN)}", "watch its first picture")]
@@ -150,7 +151,7 @@ def _projector_of(placed: Placed) -> tuple[Mapping[str, Any] | None, list[Findin
 
 
 def _not_judged(placed: Placed, found: str, expected: str, remedy: str) -> Finding:
-    place = f"{placed.place}.model.mmproj"
+    place = placed.place.below("model", "mmproj")
     return hint("memory-not-judged", place, found=found, expected=expected, remedy=remedy, kind="memory")
 
 
@@ -247,7 +248,7 @@ def slot_problems(placed: Placed) -> Iterator[Finding]:
     if context // slots(values) < wanted:
         yield error(
             "llama-slot-short",
-            f"{placed.place}.flags.ctx-size",
+            placed.place.below("flags", "ctx-size"),
             found=f"{context} tokens for {slots(values)} slots, {context // slots(values)} each",
             expected=f"{wanted * slots(values)}: max_model_len in each slot",
             remedy="take ctx-size out, which then follows from the workload",

@@ -24,6 +24,7 @@ from typing import Any
 
 from ..._base.findings import Finding, error, hint, ordered, warning
 from ..._base.gb10 import fact
+from ..._base.place import Place
 from ..._base.sizes import gib, size
 from .estimate import (
     NOTHING,
@@ -344,7 +345,7 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
     if extra and share.non_kv.weights + extra > free:
         yield error(
             "memory-load-peak",
-            f"{demand.place}.flags.safetensors-load-strategy",
+            demand.place.below("flags", "safetensors-load-strategy"),
             found=f"eager loading needs {size(share.non_kv.weights + extra)} for a while, {size(free)} are free",
             expected="a load that fits beside what already runs",
             remedy='write "safetensors-load-strategy: lazy"',
@@ -373,7 +374,7 @@ def _utilization_too_low(demand: Demand, share: Share, non_kv: NonKv, total: int
     requested = demand.requested(total, share.utilization)
     place, remedy = demand.place, "write image.release and model.config, by which the workload sizes the pool"
     if demand.utilization is not None:
-        place = f"{demand.place}.flags.{demand.share_option}"
+        place = demand.place.below("flags", demand.share_option)
         remedy = "take it out, and have it computed from the workload"
         if share.enough is not None:
             remedy = f"write at least {share.enough}, or {remedy}"
@@ -394,7 +395,7 @@ def _utilization_too_low(demand: Demand, share: Share, non_kv: NonKv, total: int
 def _shared_profile(demand: Demand, host: str) -> Finding:
     return warning(
         "memory-shared-profile",
-        f"{demand.place}.flags.{demand.share_option}",
+        demand.place.below("flags", demand.share_option),
         found=f"the KV pool is what profiling leaves, on {host}, where other services start as well",
         expected="a pool that a neighbour's start doesn't change",
         remedy=f"take {demand.share_option} out, so that the workload decides, or write {demand.pool_option}",
@@ -440,7 +441,7 @@ def _host_findings(
     elif left.expected < 0:
         yield error(
             "memory-does-not-fit",
-            host,
+            Place(host=host),
             found=f"{size(-left.expected)} too little ({taken})",
             expected=f"at least {size(floor)} of {size(total)} left",
             remedy=remedy,
@@ -450,7 +451,7 @@ def _host_findings(
     elif left.expected < floor or left.low < 0:
         yield warning(
             "memory-tight",
-            host,
+            Place(host=host),
             found=f"{size(left.expected)} left, between {size(left.low)} and {size(left.high)} ({taken})",
             expected=f"at least {size(floor)} of {size(total)} left, and nothing missing where all takes the most",
             remedy=remedy,

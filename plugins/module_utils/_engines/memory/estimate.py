@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..._base.gb10 import fact
+from ..._base.place import Place
 from ..._base.sizes import gib
 
 
@@ -125,8 +126,8 @@ class Demand:
     pool_option: str = "kv-cache-memory-bytes"
 
     @property
-    def place(self) -> str:
-        return f"fleet_services.{self.service}"
+    def place(self) -> Place:
+        return Place(service=self.service)
 
     @property
     def sized_by_utilization(self) -> bool:

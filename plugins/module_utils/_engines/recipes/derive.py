@@ -10,6 +10,7 @@ from typing import Any
 
 from ..._base.findings import Finding
 from ..._base.gb10 import facts
+from ..._base.place import Place
 from ..._base.sizes import size
 from ..registry import DEFAULT, ENGINES
 from .recipe import parse
@@ -56,7 +57,7 @@ def derive(
         },
         "sources": [checkpoint["source"]],
     }
-    recipe, problems = parse(written, f"model {repository}: ")
+    recipe, problems = parse(written, Place(thing=f"model {repository}"))
     # its image is known by its digest alone where the collection has one
     findings += [one for one in problems if one.severity == "error" or one.rule != "recipe-unpinned-image"]
     return recipe or None, findings

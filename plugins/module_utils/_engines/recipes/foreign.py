@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..._base.findings import Finding, Severity, error, hint, ordered, warning
+from ..._base.findings import Finding, Severity, error, finding, hint, ordered, warning
 from ..._base.gb10 import fact
+from ..._base.place import Place
 from ..._base.schema import Spec, check, describe
 from ..._facts.models.facts import config_name, model_of
 from ..._facts.models.purpose import CHAT
@@ -135,7 +136,7 @@ def import_recipe(source: Any, name: str) -> tuple[dict[str, Any] | None, list[F
         return None, ordered(findings)
     recipe = _convert(theirs, name, project or ("sparkrun" if is_sparkrun else "eugr"), findings)
     if recipe is not None:
-        recipe, problems = parse(recipe, f"{name}: ")
+        recipe, problems = parse(recipe, Place(recipe=name, thing=name))
         findings += problems
     return recipe or None, ordered(findings)
 
@@ -145,14 +146,8 @@ def _unknown_keys(source: Mapping[Any, Any], spec: Mapping[str, Spec], name: str
         if key in spec:
             continue
         severity: Severity = "warning" if key in _LEFT_OUT else "hint"
-        yield Finding(
-            rule="import-left-out",
-            kind="input",
-            severity=severity,
-            place=f"{name}.{key}",
-            found="has no counterpart",
-            remedy="see that it isn't needed",
-        )
+        place, remedy = f"{name}.{key}", "see that it isn't needed"
+        yield finding(severity, "import-left-out", place, found="has no counterpart", remedy=remedy)
 
 
 def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]) -> dict[str, Any] | None:
@@ -277,7 +272,7 @@ def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> t
         findings.append(error("import-command", place, found=found, expected=expected))
         return None, {}
     model, flags = read_flags(words[start:], load())
-    flags, conflicts = normal_options(flags, f"{name}.command")
+    flags, conflicts = normal_options(flags, Place(variable=name, option="command"))
     findings += conflicts
     return model, flags
 

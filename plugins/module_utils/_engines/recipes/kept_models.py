@@ -12,6 +12,7 @@ from typing import Any
 from ..._base import own_files
 from ..._base.findings import FleetError, error
 from ..._base.own_files import replace_file
+from ..._base.place import Place
 from ..._facts.models.checkpoint import WANTED, checkpoint_of, require, sizes_of
 from ..._stores.weights.hub_api import HubApi, HubError
 
@@ -81,7 +82,7 @@ def _parse(content: bytes) -> dict[str, Any]:
     if len(content) > _MOST_BYTES:
         raise ValueError(f"it has {len(content)} bytes; expected at most {_MOST_BYTES}")
     try:
-        return require(json.loads(content), "")
+        return require(json.loads(content), Place())
     except FleetError as problem:
         # nobody is to mend the file, so that its remedy is none
         wrong = problem.findings[0]

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ..._base.findings import Finding, error
+from ..._base.place import Place
 from ..placed import Overlays
 from .recipe import Library
 
@@ -18,7 +19,7 @@ from .recipe import Library
 def plan_overlays(
     overlays: Sequence[Mapping[str, Any]],
     library: Library,
-    place: str,
+    place: Place,
     folder: str,
     model_on_host: str,
     model_in_container: str,
@@ -34,7 +35,7 @@ def plan_overlays(
             original = f"{model_on_host}/{overlay['target']}"
             planned.files.append({"path": source, "original": original, "json_merge": overlay["json_merge"]})
         else:
-            content, problems = _content(library, overlay, f"{place}.overlays[{index}]")
+            content, problems = _content(library, overlay, place.below("overlays", index))
             findings += problems
             if content is None:
                 continue
@@ -43,7 +44,7 @@ def plan_overlays(
     return planned, findings
 
 
-def _content(library: Library, overlay: Mapping[str, Any], place: str) -> tuple[str | None, list[Finding]]:
+def _content(library: Library, overlay: Mapping[str, Any], place: Place) -> tuple[str | None, list[Finding]]:
     path, findings = library.overlay(overlay, place)
     if path is None:
         return None, findings

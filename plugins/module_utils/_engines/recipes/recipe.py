@@ -18,7 +18,8 @@ from typing import Any
 
 from ..._base.findings import Finding, did_you_mean, error, warning
 from ..._base.foreign_files import content_of
-from ..._base.schema import below, check, describe
+from ..._base.place import Place
+from ..._base.schema import check, describe
 from ..._base.yaml_text import read_yaml
 from ..._facts.builds.build import DOCKERFILE, Build
 from ..._facts.builds.build import read as read_build
@@ -41,7 +42,7 @@ _MEND = "correct the file"
 _FETCH = "take config.json from the model's repository"
 
 
-def parse(data: Any, place: str, engines: Mapping[str, Engine] = ENGINES) -> tuple[dict[str, Any], list[Finding]]:
+def parse(data: Any, place: Place, engines: Mapping[str, Engine] = ENGINES) -> tuple[dict[str, Any], list[Finding]]:
     """Return a recipe with its defaults filled in, and all that is wrong with it; ``{}`` when it can't be used.
 
     data: the file's content as YAML gives it. place: the file, for the findings. engines: by the names that recipes
@@ -54,11 +55,11 @@ def parse(data: Any, place: str, engines: Mapping[str, Engine] = ENGINES) -> tup
     if not findings:
         recipe["reasons"] = normal_reasons(recipe["reasons"], recipe["flags"])
         findings = [
-            *flag_problems(recipe["flags"], below(place, "flags"), engine.spec),
-            *environment_problems(recipe["env"], below(place, "env"), engine.spec),
+            *flag_problems(recipe["flags"], place.below("flags"), engine.spec),
+            *environment_problems(recipe["env"], place.below("env"), engine.spec),
             *([] if engine.spec.single_files else _draft_problems(recipe, place, engine.draft(recipe["flags"]))),
             *_overlay_problems(recipe, place),
-            *image_problems(recipe["image"], below(place, "image")),
+            *image_problems(recipe["image"], place.below("image")),
             *_reason_problems(recipe, place),
             *_unpinned(recipe, place),
             *_known_bad(recipe, place),
@@ -67,7 +68,7 @@ def parse(data: Any, place: str, engines: Mapping[str, Engine] = ENGINES) -> tup
     return (recipe if usable else {}), findings
 
 
-def _engine(data: Any, place: str, engines: Mapping[str, Engine]) -> tuple[Engine, list[Finding]]:
+def _engine(data: Any, place: Place, engines: Mapping[str, Engine]) -> tuple[Engine, list[Finding]]:
     """What serves the recipe, and what says that the file is of no use before its shape is looked at."""
     written = data if isinstance(data, Mapping) else {}
     name = written.get("engine", DEFAULT)
@@ -75,33 +76,33 @@ def _engine(data: Any, place: str, engines: Mapping[str, Engine]) -> tuple[Engin
     if not isinstance(name, str) or name not in engines:
         unknown = error(
             "recipe-engine",
-            below(place, "engine"),
+            place.below("engine"),
             found=f'"{name}"' if isinstance(name, str) else describe(name),
             expected="one of " + ", ".join(sorted(engines)),
             remedy=did_you_mean(str(name)[:80], engines),
         )
         findings, name = [unknown], DEFAULT
     image = written.get("image")
-    findings += old_image_keys(image if isinstance(image, Mapping) else {}, below(place, "image"))
+    findings += old_image_keys(image if isinstance(image, Mapping) else {}, place.below("image"))
     return engines[name], findings
 
 
-def old_image_keys(image: Mapping[Any, Any], place: str) -> Iterator[Finding]:
+def old_image_keys(image: Mapping[Any, Any], place: Place) -> Iterator[Finding]:
     """The key that ``release`` had before 0.2."""
     for name in (name for name in ENGINES if name in image):
         yield error(
             "recipe-old-key",
-            below(place, name),
-            found=f"the old name of {below(place, 'release')}",
+            place.below(name),
+            found=f"the old name of {place.below('release').text}",
             expected="release: what the image holds of its engine",
             remedy=f"write release: {str(image[name])[:40]} instead",
         )
 
 
-def flag_problems(flags: Mapping[str, Any], place: str, engine: EngineSpec) -> Iterator[Finding]:
+def flag_problems(flags: Mapping[str, Any], place: Place, engine: EngineSpec) -> Iterator[Finding]:
     """What a schema can't say about flags of a recipe, a service or a host."""
     for name, value in flags.items():
-        where = below(place, name)
+        where = place.below(name)
         planned = name if name in engine.planned_flags else _abbreviated(name, engine)
         if planned is not None:
             found, remedy = "set by hand", engine.planned_flags[planned]
@@ -154,7 +155,7 @@ def _is_secret(words: Iterable[str], value: Any) -> bool:
     return named and isinstance(value, str) and not _NO_SECRET.fullmatch(value)
 
 
-def _secret(place: str) -> Finding:
+def _secret(place: Place) -> Finding:
     """The value is not repeated: findings are printed and kept."""
     return error(
         "recipe-secret",
@@ -175,22 +176,22 @@ def secrets(engine: EngineSpec) -> dict[str, str]:
     return {**_SECRETS, **engine.secrets}
 
 
-def environment_problems(environment: Mapping[str, Any], place: str, engine: EngineSpec) -> Iterator[Finding]:
+def environment_problems(environment: Mapping[str, Any], place: Place, engine: EngineSpec) -> Iterator[Finding]:
     """What the plan decides, and secrets, which `docker inspect` would show."""
     for name, remedy in sorted(planned_env(engine).items()):
         if name in environment:
-            where = below(place, name)
+            where = place.below(name)
             yield error("recipe-planned-env", where, found="set by hand", expected="left to the plan", remedy=remedy)
     for name, remedy in sorted(secrets(engine).items()):
         if name in environment:
             found = "a secret in the environment"
-            yield error("recipe-secret", below(place, name), found=found, expected="a file", remedy=remedy)
+            yield error("recipe-secret", place.below(name), found=found, expected="a file", remedy=remedy)
     for name, value in sorted(environment.items()):
         if name not in secrets(engine) and _is_secret(name.split("_"), value):
-            yield _secret(below(place, name))
+            yield _secret(place.below(name))
 
 
-def image_problems(image: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def image_problems(image: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     """An image has a name of its own, or is built, and then its inputs name it."""
     named = [key for key in ("reference", "build") if image.get(key)]
     if len(named) != 1:
@@ -205,25 +206,25 @@ def image_problems(image: Mapping[str, Any], place: str) -> Iterator[Finding]:
         for key in ("digest", "identity"):
             if image.get(key):
                 expected = "nothing: what goes into a build names it"
-                yield error("recipe-image", below(place, key), found="a pin", expected=expected, remedy="take it out")
+                yield error("recipe-image", place.below(key), found="a pin", expected=expected, remedy="take it out")
 
 
-def _draft_problems(recipe: Mapping[str, Any], place: str, wanted: str | None) -> Iterator[Finding]:
+def _draft_problems(recipe: Mapping[str, Any], place: Place, wanted: str | None) -> Iterator[Finding]:
     """wanted: the draft model that the flags ask for."""
     declared = recipe["model"].get("draft", {}).get("repository")
     if wanted != declared:
         yield error(
             "recipe-draft",
-            below(place, "model", "draft", "repository"),
+            place.below("model", "draft", "repository"),
             found=f"{declared or 'nothing'}, while speculative-config asks for {wanted or 'no draft model'}",
             expected="the draft model that speculative-config names, so that it is staged with the model",
             remedy=f'write "{wanted}"' if wanted else "take it out",
         )
 
 
-def _overlay_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _overlay_problems(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     for index, overlay in enumerate(recipe["overlays"]):
-        where = below(place, "overlays") + f"[{index}]"
+        where = place.below("overlays", index)
         kinds = [kind for kind in ("json_merge", "model_file", "file") if kind in overlay]
         if len(kinds) != 1:
             found = " and ".join(kinds) or "no content"
@@ -238,37 +239,37 @@ def _overlay_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding
             expected = "a file below the model's folder, such as config.json"
             yield error(
                 "recipe-overlay",
-                f"{where}.target",
+                where.below("target"),
                 found=overlay["target"],
                 expected=expected,
                 remedy="write the file's name",
             )
 
 
-def _reason_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _reason_problems(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     for key in sorted(recipe["reasons"].keys() - recipe["flags"].keys() - recipe["env"].keys()):
         expected = "a key of flags or env"
         yield error(
             "recipe-reason",
-            below(place, "reasons", key),
+            place.below("reasons", key),
             found="a reason for nothing",
             expected=expected,
             remedy="take it out",
         )
 
 
-def _unpinned(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _unpinned(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     model, image = recipe["model"], recipe["image"]
     if model["source"] == "hub" and model["revision"] is None:
-        yield _warning("recipe-unpinned-model", below(place, "model", "revision"), "a commit of 40 hex digits")
+        yield _warning("recipe-unpinned-model", place.below("model", "revision"), "a commit of 40 hex digits")
     if image["source"] == "registry" and image["digest"] is None and "build" not in image:
-        yield _warning("recipe-unpinned-image", below(place, "image", "digest"), "sha256: and 64 hex digits")
+        yield _warning("recipe-unpinned-image", place.below("image", "digest"), "sha256: and 64 hex digits")
 
 
-def _known_bad(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _known_bad(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     status = recipe["status"]
     if status["state"] == "known-bad":
-        where, found = below(place, "status", "state"), f"known-bad, says {status['by']}"
+        where, found = place.below("status", "state"), f"known-bad, says {status['by']}"
         remedy = status.get("note", "use another recipe")
         yield warning("recipe-known-bad", where, found=found, expected="a recipe that works", remedy=remedy)
 
@@ -281,7 +282,7 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _warning(rule: str, place: str, expected: str) -> Finding:
+def _warning(rule: str, place: Place, expected: str) -> Finding:
     return warning(
         rule,
         place,
@@ -329,7 +330,7 @@ class Library:
         found.sort(key=lambda one: (one.data["status"]["when"] or "", one.name), reverse=True)
         return min(found, key=rank, default=None)
 
-    def config_of(self, model: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    def config_of(self, model: Mapping[str, Any], place: Place) -> tuple[Mapping[str, Any] | None, list[Finding]]:
         """config.json of a service's model: the one that is named, what was read of the model, or that of its base
         model, whose shapes it has; None without."""
         if model["config"]:
@@ -338,7 +339,7 @@ class Library:
         of_base = config_name(model["repository"]) if read is None else None
         return self.config(of_base, place) if of_base and self._beside("configs", f"{of_base}.json") else (read, [])
 
-    def config_of_draft(self, model: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    def config_of_draft(self, model: Mapping[str, Any], place: Place) -> tuple[Mapping[str, Any] | None, list[Finding]]:
         """config.json of the model that drafts for a service's, as named, or that of a drafter that is known; None
         without."""
         draft = model.get("draft", {})
@@ -360,7 +361,7 @@ class Library:
         wanted = model.get("revision")
         return found if wanted is None or found.get("revision") in (None, wanted) else {}
 
-    def find(self, name: str, place: str) -> tuple[Recipe | None, list[Finding]]:
+    def find(self, name: str, place: Place) -> tuple[Recipe | None, list[Finding]]:
         """The recipe that a service names at ``place``, or why there is none."""
         if name in self.recipes:
             return self.recipes[name], []
@@ -377,7 +378,7 @@ class Library:
             )
         ]
 
-    def config(self, name: str, place: str) -> tuple[dict[str, Any] | None, list[Finding]]:
+    def config(self, name: str, place: Place) -> tuple[dict[str, Any] | None, list[Finding]]:
         """A model's config.json from ``configs/``, or why there is none."""
         path = self._beside("configs", f"{name}.json")
         if path is None:
@@ -408,7 +409,7 @@ class Library:
         path = self._beside("configs", f"{recipe}.index.json")
         return None if path is None else indexed_bytes(path)
 
-    def overlay(self, overlay: Mapping[str, Any], place: str) -> tuple[Path | None, list[Finding]]:
+    def overlay(self, overlay: Mapping[str, Any], place: Place) -> tuple[Path | None, list[Finding]]:
         """The file in ``overlays/`` that an overlay names, with its sha256 checked if it is known, or what is wrong."""
         path = self._beside("overlays", overlay["file"])
         if path is None:
@@ -444,13 +445,14 @@ class Library:
             ]
         return path, []
 
-    def build(self, name: str, place: str) -> tuple[Build | None, list[Finding]]:
+    def build(self, name: str, place: Place) -> tuple[Build | None, list[Finding]]:
         """The build that an image names at ``place``, the folder ``builds/<name>`` read whole; or why there is none."""
         path = self._beside("builds", f"{name}/build.yml")
         if path is None:
             known = {file.parent.name for folder in self.folders for file in (folder / "builds").glob("*/build.yml")}
-            words = {"found": f'no build "{name}"', "expected": f"{self.folders[0] / 'builds' / name}/build.yml"}
-            return None, [error("build-unknown", place, **words, remedy=did_you_mean(name, known))]
+            found, expected = f'no build "{name}"', f"{self.folders[0] / 'builds' / name}/build.yml"
+            remedy = did_you_mean(name, known)
+            return None, [error("build-unknown", place, found=found, expected=expected, remedy=remedy)]
         try:
             data = read_yaml(content_of(path, _MOST_RECIPE).decode("utf-8"))
         except (OSError, ValueError) as cause:
@@ -461,8 +463,8 @@ class Library:
         texts = {one: text for one in paths if (text := self._text(f"{name}/{one}")) is not None}
         build, findings = read_build(name, data, texts, str(path.parent))
         arguments = build.data["arguments"].items() if build else ()
-        where = f"{path}: arguments"
-        findings += [_secret(below(where, key)) for key, value in arguments if _is_secret(key.split("_"), value)]
+        where = Place(thing=str(path), option="arguments")
+        findings += [_secret(where.below(key)) for key, value in arguments if _is_secret(key.split("_"), value)]
         return (None if any(one.severity == "error" for one in findings) else build), findings
 
     def _text(self, name: str) -> str | None:
@@ -508,27 +510,32 @@ def load_all(folders: Sequence[Path], engines: Mapping[str, Engine] = ENGINES) -
             if recipe and recipe.name not in recipes:
                 recipes[recipe.name] = recipe
             elif recipe and recipes[recipe.name].path.parent == folder:
-                found = f"also in {recipes[recipe.name].path.name}"
+                found, place = f"also in {recipes[recipe.name].path.name}", Place(recipe=path.stem, thing=str(path))
                 findings.append(
-                    error("recipe-duplicate", str(path), found=found, expected="one file a recipe", remedy="remove one")
+                    error("recipe-duplicate", place, found=found, expected="one file a recipe", remedy="remove one")
                 )
     return Library(recipes, tuple(folders)), findings
 
 
 def load(path: Path, engines: Mapping[str, Engine] = ENGINES) -> tuple[Recipe | None, list[Finding]]:
     """Read one recipe's file; never raises for what the file holds."""
+    place = Place(recipe=path.stem, thing=str(path))
     try:
         data = read_yaml(content_of(path, _MOST_RECIPE).decode("utf-8"))
     except (OSError, ValueError) as cause:
         return None, [
-            error("recipe-unreadable", str(path), found=str(cause), expected="a YAML map", remedy="correct the file")
+            error("recipe-unreadable", place, found=str(cause), expected="a YAML map", remedy="correct the file")
         ]
-    recipe, findings = parse(data, f"{path}: ", engines)
+    recipe, findings = parse(data, place, engines)
     if recipe and recipe["name"] != path.stem:
         expected = f'"{path.stem}", the file\'s name'
         findings.append(
             error(
-                "recipe-name", f"{path}: name", found=f'"{recipe["name"]}"', expected=expected, remedy="make them equal"
+                "recipe-name",
+                place.below("name"),
+                found=f'"{recipe["name"]}"',
+                expected=expected,
+                remedy="make them equal",
             )
         )
         return None, findings

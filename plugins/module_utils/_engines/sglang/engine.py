@@ -9,6 +9,7 @@ from typing import Any
 from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
+from ..._base.place import Place
 from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
 from ..interface import EngineSpec, Facts, Launch
@@ -91,9 +92,8 @@ class Sglang(Plain):
             "sees": sees,
             "release": placed.image["release"],
             "silence": [*placed.recipe["silence"], *placed.settings["silence"]],
-            "place": placed.place,
         }
 
-    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
-        found = judge(_BY, catalogue.load(), request["release"], request["flags"], request["place"])
-        return [one for one in [*found, *reported(request)] if one.rule not in request["silence"]]
+    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
+        found = judge(_BY, catalogue.load(), request["release"], request["flags"], place)
+        return [one for one in [*found, *reported(request, place)] if one.rule not in request["silence"]]

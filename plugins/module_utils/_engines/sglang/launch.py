@@ -84,7 +84,7 @@ def problems(placed: Placed) -> Iterator[Finding]:
     if kind not in KINDS:
         yield error(
             "sglang-kind",
-            f"{placed.place}.kind",
+            placed.place.below("kind"),
             found=kind,
             expected=f"one of {', '.join(KINDS)}: SGLang's answers to other requests are not known here",
             remedy="write another engine in the recipe",
@@ -93,7 +93,7 @@ def problems(placed: Placed) -> Iterator[Finding]:
     if placed.tls and release is not None and "ssl-certfile" not in release.options:
         yield error(
             "sglang-tls",
-            f"{placed.place}.tls",
+            placed.place.below("tls"),
             found=f"SGLang {release.version}, which speaks no TLS",
             expected="a later release, as 0.5.15, or tls: none",
             remedy="take a later image, or write tls: none, listen: 127.0.0.1, and put a proxy of your own before it",

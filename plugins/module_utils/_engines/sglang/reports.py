@@ -8,13 +8,15 @@ from functools import partial
 from typing import Any
 
 from ..._base.findings import Finding, warning
+from ..._base.place import Place
 
 _SPARK = "lmsysorg/sglang:spark"
 
 
-def reported(request: Mapping[str, Any]) -> Iterator[Finding]:
-    """request: as `engine.Sglang.request` makes it, with hosts, image, model and sees (whether it takes images)."""
-    place, flags = request["place"], request["flags"]
+def reported(request: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+    """request: as `engine.Sglang.request` makes it, with hosts, image, model and sees (whether it takes images). place:
+    the service's."""
+    flags = request["flags"]
     seen = partial(warning, kind="combination")
     if request["hosts"] > 1 and "awq" in request["model"]:
         yield seen(
@@ -30,7 +32,7 @@ def reported(request: Mapping[str, Any]) -> Iterator[Finding]:
     if request["image"].removeprefix("docker.io/") == _SPARK and request["sees"] is not False:
         yield seen(
             "sglang-spark-image",
-            f"{place}.image",
+            place.below("image"),
             found=f"{_SPARK}, which holds 0.5.3.post3",
             expected="a later image for a model that takes images",
             remedy="take lmsysorg/sglang:latest-cu130, as NVIDIA's playbook does, or a release's own tag",
@@ -40,7 +42,7 @@ def reported(request: Mapping[str, Any]) -> Iterator[Finding]:
     if str(flags.get("kv-cache-dtype")) in ("nvfp4", "fp4_e2m1"):
         yield seen(
             "sglang-fp4-cache",
-            f"{place}.flags.kv-cache-dtype",
+            place.below("flags", "kv-cache-dtype"),
             found=str(flags["kv-cache-dtype"]),
             expected="fp8_e4m3",
             remedy="write it, or silence this where your model's answers with tools and thinking are whole",
@@ -50,7 +52,7 @@ def reported(request: Mapping[str, Any]) -> Iterator[Finding]:
     if flags.get("fp4-gemm-backend") == "cutlass" and request["hosts"] > 1:
         yield seen(
             "sglang-fp4-cutlass",
-            f"{place}.flags.fp4-gemm-backend",
+            place.below("flags", "fp4-gemm-backend"),
             found="cutlass, over several hosts",
             expected="a kernel that nobody saw fail there",
             remedy="leave it to SGLang, or know that a rank may end: the group then begins anew by itself",

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from ..._base import secret_files
 from ..._base.findings import Finding, error, warning
+from ..._base.place import Place
 from ..._base.schema import Spec
 
 GRPC, HTTP = "grpc", "http/protobuf"
@@ -47,17 +48,17 @@ def decide(service_name: str, service: dict[str, Any], folder: Path) -> Iterator
     tracing = service.get("tracing")
     if tracing is None:
         return
-    place = f"fleet_services.{service_name}.tracing"
+    place = Place(service=service_name).below("tracing")
     tracing = service["tracing"] = {"headers_file": None, **tracing}
     endpoint = urlsplit(tracing["endpoint"])
     if endpoint.path in ("", "/") and tracing["protocol"] == HTTP:
         tracing["endpoint"] = f"{endpoint.scheme}://{endpoint.netloc}{_HTTP_PATH}"
-    yield from _endpoint_problems(f"{place}.endpoint", tracing["endpoint"], tracing["protocol"])
+    yield from _endpoint_problems(place.below("endpoint"), tracing["endpoint"], tracing["protocol"])
     if tracing["headers_file"] is None:
         return
     path = folder / tracing["headers_file"]
     tracing["headers_file"] = str(path)
-    file = f"{place}.headers_file"
+    file = place.below("headers_file")
     text = yield from secret_files.named(
         "input-tracing-headers", file, path, expected=_EXPECTED, remedy=_REMEDY, most=_HEADERS_BYTES
     )
@@ -65,14 +66,14 @@ def decide(service_name: str, service: dict[str, Any], folder: Path) -> Iterator
     if endpoint.scheme == "http":
         yield warning(
             "service-tracing-clear",
-            f"{place}.endpoint",
+            place.below("endpoint"),
             found=f"headers that are secret, to {endpoint.netloc} without encryption",
             expected="https://",
             remedy="give the collector a certificate; or write what is not secret nowhere, and take headers_file out",
         )
 
 
-def _endpoint_problems(place: str, written: str, protocol: str) -> Iterator[Finding]:
+def _endpoint_problems(place: Place, written: str, protocol: str) -> Iterator[Finding]:
     try:
         endpoint = urlsplit(written)
         host, _port, credentials = endpoint.hostname, endpoint.port, "@" in endpoint.netloc
@@ -97,7 +98,7 @@ def _endpoint_problems(place: str, written: str, protocol: str) -> Iterator[Find
     )
 
 
-def headers_problems(place: str, path: Path, text: str) -> Iterator[Finding]:
+def headers_problems(place: Place, path: Path, text: str) -> Iterator[Finding]:
     """Why headers can't be sent. Their values are nowhere in a finding."""
     try:
         headers_text(text)

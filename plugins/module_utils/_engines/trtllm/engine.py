@@ -10,6 +10,7 @@ from typing import Any
 from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
+from ..._base.place import Place
 from ..._base.sizes import quantity
 from ..._facts.models.purpose import CHAT
 from ..._on_host.rank.probes import Probes, Request
@@ -113,9 +114,8 @@ class TrtLlm(Plain):
             "host": {},
             "release": placed.image["release"],
             "silence": [*placed.recipe["silence"], *placed.settings["silence"]],
-            "place": placed.place,
         }
 
-    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
-        found = judge(_BY, catalogue.load(), request["release"], request["flags"], request["place"])
+    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
+        found = judge(_BY, catalogue.load(), request["release"], request["flags"], place)
         return [finding for finding in found if finding.rule not in request["silence"]]

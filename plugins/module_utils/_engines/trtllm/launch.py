@@ -15,6 +15,7 @@ from typing import Any
 
 from ..._base.findings import Finding, error, hint, warning
 from ..._base.layers import Layer, Value, merge
+from ..._base.place import Place
 from ..._facts.models.purpose import CHAT
 from .. import ray
 from ..interface import Launch
@@ -92,7 +93,7 @@ def group_problems(placed: Placed) -> Iterator[Finding]:
             name = differing[0]
             yield error(
                 "trtllm-variables-differ",
-                f"{placed.place}.hosts",
+                placed.place.below("hosts"),
                 found=f"{name} is {of_head.get(name)} on {placed.head.name} and {own.get(name)} on {host.name}",
                 expected="the same on all: each rank gets the head's variables, its interfaces' names among them",
                 remedy="write env for the service, not for a host; in a ring take another engine",
@@ -110,7 +111,7 @@ def problems(placed: Placed) -> Iterator[Finding]:
     if placed.recipe["kind"] != CHAT:
         yield error(
             "trtllm-kind",
-            f"{placed.place}.kind",
+            placed.place.below("kind"),
             found=placed.recipe["kind"],
             expected=f"{CHAT}: trtllm-serve's answers to other requests are not known here",
             remedy="write another engine in the recipe",
@@ -119,7 +120,7 @@ def problems(placed: Placed) -> Iterator[Finding]:
     if placed.model["revision"] and _is_before(placed.image["release"], _REVISIONS_SINCE):
         yield error(
             "trtllm-revision",
-            f"{placed.place}.image.release",
+            placed.place.below("image", "release"),
             found=f"TensorRT-LLM {placed.image['release']}, whose trtllm-serve has no --revision",
             expected="1.2.0 or later: weights are pinned by their commit",
             remedy="take a later image",
@@ -129,7 +130,7 @@ def problems(placed: Placed) -> Iterator[Finding]:
     if named and named != placed.model["repository"]:
         yield error(
             "trtllm-served-name",
-            f"{placed.place}.served_name",
+            placed.place.below("served_name"),
             found=named,
             expected=f"{placed.model['repository']}: most releases know a model by its repository alone",
             remedy="take it out; fleet_gateway gives a model the names that clients use",
@@ -149,21 +150,21 @@ def _orchestrated(placed: Placed) -> Iterator[Finding]:
     if placed.is_group and _is_before(placed.image["release"], _RAY_SINCE):
         yield error(
             "trtllm-group",
-            f"{placed.place}.hosts",
+            placed.place.below("hosts"),
             found=f"{len(placed.hosts)} hosts, and TensorRT-LLM {placed.image['release']}",
             expected="1.2.0 or later: before it ranks begin by mpirun alone, which needs a login between containers",
             remedy="take a later image, or name one host",
             source="TensorRT-LLM, pull request 7520 (1.2.0rc1); NVIDIA playbook, trt-llm, run on two Sparks",
         )
     for flags, place in (
-        (placed.recipe["flags"], f"recipe {placed.recipe['name']}"),
+        (placed.recipe["flags"], Place(recipe=placed.recipe["name"])),
         (placed.settings["flags"], placed.place),
     ):
         extra = flags.get(EXTRA)
         if isinstance(extra, Mapping) and _ORCHESTRATOR in extra:
             yield error(
                 "trtllm-orchestrator",
-                f"{place}.flags.{EXTRA}.{_ORCHESTRATOR}",
+                place.below("flags", EXTRA, _ORCHESTRATOR),
                 found=str(extra[_ORCHESTRATOR]),
                 expected="nothing: it follows from the number of hosts",
                 remedy="take it out",
@@ -175,7 +176,7 @@ def _reported(placed: Placed) -> Iterator[Finding]:
     if "nemotron-3-super" in repository and reference.endswith("release:1.2.0rc6"):
         yield warning(
             "trtllm-nemotron-super",
-            f"{placed.place}.image",
+            placed.place.below("image"),
             found=f"{placed.model['repository']} with 1.2.0rc6",
             expected="a later image",
             remedy="take 1.3.0rc13 or newer, and watch its first load",
@@ -186,7 +187,7 @@ def _reported(placed: Placed) -> Iterator[Finding]:
     if "gpt-oss" in repository and _VOCABULARIES not in {**placed.recipe["env"], **placed.settings["env"]}:
         yield hint(
             "trtllm-vocabularies",
-            f"{placed.place}.env",
+            placed.place.below("env"),
             found=f"no {_VOCABULARIES}, so that a start fetches two vocabularies from the internet",
             expected="a folder with o200k_base.tiktoken and cl100k_base.tiktoken",
             remedy="mount one (recipe.mounts) and name it",

@@ -11,6 +11,7 @@ from typing import Any
 from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
+from ..._base.place import Place
 from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
 from .. import openai
@@ -127,8 +128,8 @@ class Vllm:
         config = facts.sizing.config if isinstance(facts.sizing, sizing.Sizing) else None
         return lint_request.head_request(facts, config)
 
-    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
-        return lint_request.lint(request)
+    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
+        return lint_request.lint(request, place)
 
     def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
         return lint_request.on_host(request)

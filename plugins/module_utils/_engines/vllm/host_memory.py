@@ -16,6 +16,7 @@ from typing import Any
 
 from ..._base.findings import Finding, error, warning
 from ..._base.layers import Value
+from ..._base.place import Place
 from ..._base.sizes import gib
 from ..._facts.models.config import ConfigJson
 from ..placed import Placed
@@ -60,14 +61,12 @@ def kept_by(placed: Placed, decided: Mapping[str, Value]) -> tuple[Kept, list[Fi
     return replace(found, size=found.size + pool_share(decided)), findings
 
 
-def kept(
-    flags: Settings, environment: Mapping[str, str], place: str, ranks: Ranks
-) -> tuple[Kept, list[Finding]]:
-    """The same of options and variables by their names. place: the service's, ``fleet_services.x``."""
+def kept(flags: Settings, environment: Mapping[str, str], place: Place, ranks: Ranks) -> tuple[Kept, list[Finding]]:
+    """The same of options and variables by their names. place: the service's."""
     findings: list[Finding] = []
     total = Kept(_images(flags))
     for at, settings in _connectors(flags):
-        where, name = f"{place}.flags.{at}", str(settings.get("kv_connector"))
+        where, name = place.below("flags", at), str(settings.get("kv_connector"))
         try:
             more = _count(name)(_extra(settings), environment, ranks)
         except _UncountedError as why:
@@ -174,7 +173,7 @@ def _count(name: str) -> _Count:
     return _COUNTS.get(name, partial(_unknown, "a connector that the plan does not know"))
 
 
-def _uncounted(place: str, name: str, why: str) -> Finding:
+def _uncounted(place: Place, name: str, why: str) -> Finding:
     return warning(
         "memory-uncounted",
         place,
@@ -187,7 +186,7 @@ def _uncounted(place: str, name: str, why: str) -> Finding:
     )
 
 
-def _refused(place: str, name: str, cause: str) -> Finding:
+def _refused(place: Place, name: str, cause: str) -> Finding:
     return error(
         "memory-connector",
         place,
@@ -199,11 +198,11 @@ def _refused(place: str, name: str, cause: str) -> Finding:
     )
 
 
-def _encoder_caches(flags: Settings, place: str) -> Iterator[Finding]:
+def _encoder_caches(flags: Settings, place: Place) -> Iterator[Finding]:
     settings = flags.get("ec-transfer-config")
     name = settings.get("ec_connector") if isinstance(settings, Mapping) else None
     if name is not None and name != "ECExampleConnector":  # which keeps what it writes on a disk
-        yield _uncounted(f"{place}.flags.ec-transfer-config", str(name), "a cache of encoder outputs")
+        yield _uncounted(place.below("flags", "ec-transfer-config"), str(name), "a cache of encoder outputs")
 
 
 def _images(flags: Settings) -> int:

@@ -5,22 +5,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from ..._base.place import Place
 from ..._facts.models.purpose import PURPOSE
 from ..interface import Facts
 from .catalogue.version import parse
-from .lint.judge import LintFinding, lint_map
+from .lint.judge import LintFinding, lint_launch
 
 # A model without --revision: the recipe's own finding says so with its place, and where it says nothing there is none.
 _ABOUT_THE_RECIPE = frozenset({"L18"})
 _OPTION = re.compile('^write "--(no-)?([^"]+)"$')
 
 
-def lint(request: Mapping[str, Any]) -> list[LintFinding]:
+def lint(request: Mapping[str, Any], place: Place) -> list[LintFinding]:
     """The linter's findings on a request of `head_request`, in the words of who writes `flags`."""
-    rows = (row for row in lint_map(request) if row["rule"] not in _ABOUT_THE_RECIPE)
-    return [LintFinding(**row | {"remedy": _OPTION.sub(_in_flags, row["remedy"])}) for row in rows]
+    found = (finding for finding in lint_launch(request) if finding.rule not in _ABOUT_THE_RECIPE)
+    return [
+        replace(finding, at=finding.at.within(place), remedy=_OPTION.sub(_in_flags, finding.remedy))
+        for finding in found
+    ]
 
 
 def _in_flags(option: re.Match[str]) -> str:
@@ -86,11 +91,11 @@ def head_request(facts: Facts, config: Mapping[str, Any] | None) -> dict[str, An
                 "open": placed.is_open,
                 "ready_timeout_s": facts.startup_limit_s,
                 "non_kv_bytes": non_kv.total.expected if non_kv else None,
+                "pool_declared": "pool" in placed.settings["workload"] or None,
                 "kv_pool_tokens": _capacity(image["release"], facts.kv["tokens"]),
             }
         ),
         "silence": {**placed.recipe["silence"], **placed.settings["silence"]},
-        "place": placed.place,
     }
     return _known(request)
 

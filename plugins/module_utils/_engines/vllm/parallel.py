@@ -13,6 +13,7 @@ from typing import Any
 
 from ..._base.findings import Finding, error
 from ..._base.layers import Layer, Value
+from ..._base.place import Place
 from ..ports import LAST_PORT, MOST_ABOVE
 from ..ray import RAY
 from .catalogue.version import parse
@@ -72,7 +73,7 @@ def _knows_nodes(version: str | None) -> bool:
 
 
 def problems(
-    place: str, port: int, hosts: int, flags: Mapping[str, Value], version: str | None, shape: Shape | None
+    place: Place, port: int, hosts: int, flags: Mapping[str, Value], version: str | None, shape: Shape | None
 ) -> Iterator[Finding]:
     """What makes a group impossible. place: the service's. flags: the decided ones. version: the image's vLLM."""
     yield from _sizes(place, hosts, flags, shape)
@@ -80,7 +81,7 @@ def problems(
     if executor not in (RAY, NODES):
         yield error(
             "group-executor",
-            f"{place}.flags.{EXECUTOR}",
+            place.below("flags", EXECUTOR),
             found=f'"{executor}"',
             expected=f'"{RAY}" or "{NODES}"',
             remedy=f'write "{NODES}" to have vLLM start the ranks by itself, or "{RAY}"',
@@ -89,7 +90,7 @@ def problems(
     elif executor == NODES and not _knows_nodes(version):
         yield error(
             "group-executor",
-            f"{place}.flags.{EXECUTOR}",
+            place.below("flags", EXECUTOR),
             found=f'"{NODES}" with vLLM {version}',
             expected="vLLM 0.11.1 or newer",
             remedy=f'write "{RAY}", or take a newer image',
@@ -98,7 +99,7 @@ def problems(
     if port > LAST_PORT:
         yield error(
             "group-port",
-            f"{place}.port",
+            place.below("port"),
             found=str(port),
             expected=f"at most {LAST_PORT} for a service on several hosts",
             remedy="write a lower port",
@@ -106,14 +107,14 @@ def problems(
         )
 
 
-def _sizes(place: str, hosts: int, flags: Mapping[str, Value], shape: Shape | None) -> Iterator[Finding]:
+def _sizes(place: Place, hosts: int, flags: Mapping[str, Value], shape: Shape | None) -> Iterator[Finding]:
     tensor, pipeline, replicas = (_count(flags, name) for name in (TENSOR, PIPELINE, DATA))
     if replicas != 1:
         each, left = divmod(hosts, replicas)
         how = f"a service of {each} {'host' if each == 1 else 'hosts'} for each"
         yield error(
             "group-data-parallel",
-            f"{place}.flags.{DATA}",
+            place.below("flags", DATA),
             found=f"{replicas} replicas in one service on {hosts} hosts",
             expected=f"replicas of their own: {how}"
             if not left
@@ -128,7 +129,7 @@ def _sizes(place: str, hosts: int, flags: Mapping[str, Value], shape: Shape | No
         more = "" if left or copies < 2 else f", or write replicas: {copies}, each on {tensor * pipeline} of the hosts"
         yield error(
             "group-ranks",
-            f"{place}.hosts",
+            place.below("hosts"),
             found=f"{hosts} hosts for {sizes}",
             expected=f"{TENSOR} x {PIPELINE} = the number of hosts",
             remedy=f"name {tensor * pipeline} hosts{more}, or take the sizes out and have them follow from the hosts"
@@ -138,7 +139,7 @@ def _sizes(place: str, hosts: int, flags: Mapping[str, Value], shape: Shape | No
     elif shape and (against := shape.against(tensor, pipeline)):
         yield error(
             "group-shape",
-            f"{place}.hosts",
+            place.below("hosts"),
             found=f"{hosts} hosts as {TENSOR} {tensor} x {PIPELINE} {pipeline}, and of the model don't divide: "
             + "; ".join(against),
             expected=f"{TENSOR} {_listed(shape.tensor_sizes())}"

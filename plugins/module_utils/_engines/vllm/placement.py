@@ -10,6 +10,7 @@ from typing import Any
 from ..._base import layout
 from ..._base.findings import Finding, error, warning
 from ..._base.layers import Layer, Value, merge
+from ..._base.place import Place
 from ..._facts.models.purpose import POOLING
 from ..._on_host import api_key
 from .. import ray
@@ -43,13 +44,13 @@ def own_middleware(placed: Placed) -> Iterator[Finding]:
     if not placed.key_file:
         return
     for flags, place in (
-        (placed.recipe["flags"], f"recipe {placed.recipe['name']}"),
+        (placed.recipe["flags"], Place(recipe=placed.recipe["name"])),
         (placed.settings["flags"], placed.place),
     ):
         if "middleware" in flags:
             yield error(
                 "service-middleware",
-                f"{place}.flags.middleware",
+                place.below("flags", "middleware"),
                 found=str(flags["middleware"]),
                 expected="no middleware beside the API key's, which guards every route",
                 remedy="leave it out, or write `open: true` in the service and guard the endpoint by your own proxy",
@@ -62,7 +63,7 @@ def foreign_image(placed: Placed) -> Iterator[Finding]:
     if engine:
         yield error(
             "service-image-engine",
-            f"{placed.place}.image.reference",
+            placed.place.below("image", "reference"),
             found=f"{placed.image['reference']}, an image of {engine}",
             expected="an image that holds vLLM",
             remedy="name an image of vLLM: vllm/vllm-openai, nvcr.io/nvidia/vllm, or a build of your own",
@@ -78,7 +79,7 @@ def traces(placed: Placed) -> Iterator[Finding]:
     known = build is not None and placed.image["family"] == "upstream"
     yield (error if known else warning)(
         "service-tracing-image",
-        f"{placed.place}.tracing",
+        placed.place.below("tracing"),
         found=f"{shown} in {placed.image['reference']}, {'without' if known else 'maybe without'} OpenTelemetry",
         expected=f"vLLM {_TRACES_SINCE} or later, or opentelemetry-sdk and opentelemetry-exporter-otlp in the image",
         remedy="take a newer image, or take tracing out",

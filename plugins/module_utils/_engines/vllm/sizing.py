@@ -12,6 +12,7 @@ from typing import Any
 from ..._base.findings import Finding, FleetError, Severity, error, hint, warning
 from ..._base.gb10 import fact
 from ..._base.layers import Layer, Value
+from ..._base.place import Place
 from ..._base.sizes import is_bytes, quantity, size
 from ..._facts.models.config import ConfigJson
 from ..._facts.models.parameters import size_of_weights
@@ -147,13 +148,14 @@ def _small(placed: Placed, shares: Sequence[Share], answer: Mapping[str, Any]) -
         remedy += f", or write gpu-memory-utilization {max(one or 0 for one in enough)}"
     yield warning(
         "memory-pool-small",
-        f"{placed.place}.workload",
+        placed.place.below("workload"),
         found=f"the KV pool holds {answer['max_concurrency']:.2f} requests of {length:,} tokens at once, of "
         f"{at_once}; further ones wait",
         expected=f"{size(max(wanted))}, which hold them all",
         remedy=remedy,
         source="docs/memory.md",
         kind="memory",
+        covers=("R104",),
     )
 
 
@@ -163,7 +165,7 @@ def _never_shared(placed: Placed, unit: int | None, answer: Mapping[str, Any]) -
         return
     yield warning(
         "kv-prefix-never",
-        f"{placed.place}.flags.enable-prefix-caching",
+        placed.place.below("flags", "enable-prefix-caching"),
         found=f"on, and beginnings that prompts share are found from {unit:,} tokens on; a request has at most "
         f"{answer['max_model_len']:,}",
         expected="requests that are longer than that",
@@ -299,7 +301,7 @@ def _assumed_release(placed: Placed) -> Iterator[Finding]:
     release = fact("image", "release")
     yield hint(
         "kv-release-assumed",
-        f"{placed.place}.image.release",
+        placed.place.below("image", "release"),
         found=f"the release of {placed.image['reference']} is not known; its KV pool is shown as vLLM {release} "
         "arranges it, the newest that somebody validated on a DGX Spark",
         expected="the image's own",
@@ -315,11 +317,11 @@ def _unused_records(placed: Placed, records: Sequence[Mapping[str, Any]], batche
         if record["hosts"] == len(placed.hosts) and record["non_kv_gib"] is not None and BATCHED not in record["flags"]:
             yield warning(
                 "memory-calibration-unused",
-                f"recipe {placed.recipe['name']}.memory.calibrations[{index}].flags",
+                Place(recipe=placed.recipe["name"]).below("memory", "calibrations", index, "flags"),
                 found=f"no {BATCHED}, so that non_kv_gib {record['non_kv_gib']} is not used",
                 expected="the batched tokens of the boot that it was read from, which decide most of it",
                 remedy=f'write "{BATCHED}: N" with N from the line "Chunked prefill is enabled with '
-                f'max_num_batched_tokens=N" of that boot; {placed.place} has {batched}',
+                f'max_num_batched_tokens=N" of that boot; {placed.place.text} has {batched}',
                 source="docs/memory.md",
                 kind="memory",
             )
@@ -334,7 +336,7 @@ def _cache_of_the_checkpoint(
     if config is not None and method.startswith("modelopt") and unwritten and not keeps_nothing(config):
         yield warning(
             "kv-dtype-unknown",
-            f"{placed.place}.flags.kv-cache-dtype",
+            placed.place.below("flags", "kv-cache-dtype"),
             found="auto: fp8 where the checkpoint has a kv_cache_scheme, else 16 bits, and model.config shows none; "
             "the pool is planned for 16 bits",
             expected="fp8 or bfloat16, or a model.config with the checkpoint's quantization_config",
@@ -425,7 +427,7 @@ def _long_allowed(placed: Placed) -> bool:
 
 def _at_service(placed: Placed, finding: Finding) -> Finding:
     severity: Severity = "warning" if finding.rule == "kv-unknown" else finding.severity
-    return replace(finding, place=f"{placed.place}: {finding.place}", severity=severity)
+    return replace(finding, at=finding.at.within(placed.place), severity=severity)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from typing import Any
 
 from ..._base.findings import Finding, error, warning
 from ..._base.gb10 import fact
-from ..._base.schema import Spec, below, check
+from ..._base.place import Place
+from ..._base.schema import Spec, check
 from .dockerfile import problems
 
 DOCKERFILE = "Dockerfile"
@@ -162,33 +163,33 @@ class Build:
         }
 
 
-def read(name: str, data: Any, files: Mapping[str, str], place: str) -> tuple[Build | None, list[Finding]]:
+def read(name: str, data: Any, files: Mapping[str, str], folder: str) -> tuple[Build | None, list[Finding]]:
     """A build, or why it can't be used.
 
-    data: what its ``build.yml`` holds. files: the texts of its folder by name, as far as they are there. place: the
-    folder, for the findings.
+    data: what its ``build.yml`` holds. files: the texts of its folder by name, as far as they are there. folder: where
+    it lies, for the findings.
     """
-    where = f"{place}/build.yml: "
+    where = Place(thing=f"{folder}/build.yml")
     checked, findings = check(BUILD, data, where)
     if findings:
         return None, findings
     wanted = {DOCKERFILE: checked["dockerfile"], **checked["files"]}
     findings = [
-        *(one for path, digest in wanted.items() for one in _file(path, digest, files, place)),
+        *(one for path, digest in wanted.items() for one in _file(path, digest, files, folder)),
         *_unknown(checked, where),
         *_arguments(checked, where),
     ]
     if not findings:
         contexts = [*checked["bases"], *checked["repositories"]]
-        findings = [*problems(files[DOCKERFILE], contexts, checked["arguments"], f"{place}/{DOCKERFILE}")]
+        findings = [*problems(files[DOCKERFILE], contexts, checked["arguments"], f"{folder}/{DOCKERFILE}")]
         findings += _network(checked, files, where)
     if any(finding.severity == "error" for finding in findings):
         return None, findings
     return Build(name, checked, {path: files[path] for path in wanted}), findings
 
 
-def _file(path: str, digest: str, files: Mapping[str, str], place: str) -> Iterator[Finding]:
-    where = f"{place}/{path}"
+def _file(path: str, digest: str, files: Mapping[str, str], folder: str) -> Iterator[Finding]:
+    where = f"{folder}/{path}"
     if path not in files:
         yield error("build-file", where, found="no such text", expected="a file of the build", remedy="put it there")
         return
@@ -203,12 +204,12 @@ def _file(path: str, digest: str, files: Mapping[str, str], place: str) -> Itera
         )
 
 
-def _unknown(data: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _unknown(data: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     for name, digest in data["bases"].items():
         if digest is None:
             yield error(
                 "build-unpinned",
-                below(place, "bases", name),
+                place.below("bases", name),
                 found="not pinned",
                 expected="sha256: and 64 hex digits",
                 remedy=f"docker buildx imagetools inspect {name} prints it as Digest: write that",
@@ -216,7 +217,7 @@ def _unknown(data: Mapping[str, Any], place: str) -> Iterator[Finding]:
             )
 
 
-def _arguments(data: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _arguments(data: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     jobs = data.get("jobs", {}).get("argument")
     for name in data["arguments"]:
         if name == jobs:
@@ -225,19 +226,19 @@ def _arguments(data: Mapping[str, Any], place: str) -> Iterator[Finding]:
             found, expected = "another reader of Dockerfiles, fetched at each build", "the one that is part of Docker"
         else:
             continue
-        yield error("build-argument", below(place, "arguments", name), found=found, expected=expected, remedy=_OUT)
+        yield error("build-argument", place.below("arguments", name), found=found, expected=expected, remedy=_OUT)
 
 
 _OUT = "take it out"
 
 
-def _network(data: Mapping[str, Any], files: Mapping[str, str], place: str) -> Iterator[Finding]:
+def _network(data: Mapping[str, Any], files: Mapping[str, str], place: Place) -> Iterator[Finding]:
     """With a network, every entry of the lists that it fetches by has its sum; what that means, the owner is told."""
     network = data.get("network")
     if not network:
         return
     for index, name in enumerate(network["fetched"]):
-        where = below(place, "network", "fetched") + f"[{index}]"
+        where = place.below("network", "fetched", index)
         if name not in data["files"]:
             expected = "a file of files, which lists what is fetched, each with its sha256"
             yield error("build-fetched", where, found=f'"{name}"', expected=expected, remedy="name it there")
@@ -254,7 +255,7 @@ def _network(data: Mapping[str, Any], files: Mapping[str, str], place: str) -> I
                 )
     yield warning(
         "build-network",
-        below(place, "network"),
+        place.below("network"),
         found=f"steps reach the network: {network['reason']}",
         expected="steps without one",
         remedy=f"see that each of them fetches by {', '.join(network['fetched'])} alone: nobody can check that for you",

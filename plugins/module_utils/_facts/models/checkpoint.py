@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import FleetError, error
+from ..._base.place import Place
 from ..._base.schema import Spec, check
 
 CONFIG, QUANTIZATION, INDEX = "config.json", "hf_quant_config.json", "model.safetensors.index.json"
@@ -73,7 +74,7 @@ def sizes_of(answer: Mapping[str, Any], repository: str) -> tuple[str, dict[str,
     if isinstance(rows, list):
         keys = ("rfilename", "size")
         known["siblings"] = [{key: row[key] for key in keys if key in row} for row in rows if isinstance(row, Mapping)]
-    checked, problems = check(_ANSWER, known, f"the hub's answer about {repository}: ")
+    checked, problems = check(_ANSWER, known, Place(thing=f"the hub's answer about {repository}"))
     if problems:
         raise FleetError(*problems)
     return checked["sha"], {row["rfilename"]: row["size"] for row in checked["siblings"]}
@@ -110,14 +111,14 @@ def checkpoint_of(
         "draft_layers": _has_draft_layers(index, config),
         "source": source,
     }
-    return require(raw, f"{repository}, from {source}: ")
+    return require(raw, Place(thing=f"{repository}, from {source}"))
 
 
-def require(data: Any, place: str) -> dict[str, Any]:
+def require(data: Any, place: Place) -> dict[str, Any]:
     """A checkpoint in its shape. Raises FleetError."""
     checked, problems = check(CHECKPOINT, data, place)
     if not problems:
-        problems = [*_numbers(checked["config"], f"{place}config"), *_numbers(checked["quantization"], place)]
+        problems = [*_numbers(checked["config"], place.below("config")), *_numbers(checked["quantization"], place)]
     if problems:
         raise FleetError(*problems)
     found: dict[str, Any] = checked
@@ -169,13 +170,13 @@ def _object(content: bytes | None, name: str, repository: str, source: str) -> d
     return value
 
 
-def _numbers(value: Any, place: str, depth: int = 0) -> Iterator[Any]:
+def _numbers(value: Any, place: Place, depth: int = 0) -> Iterator[Any]:
     """Figures that no model has would make the plan calculate for ever."""
     if depth > _DEEPEST:
         yield _unusable(place, f"maps in each other more than {_DEEPEST} deep")
     elif isinstance(value, Mapping):
         for key, child in value.items():
-            yield from _numbers(child, f"{place}.{str(key)[:60]}" if depth < 4 else place, depth + 1)
+            yield from _numbers(child, place.below(str(key)[:60]) if depth < 4 else place, depth + 1)
     elif isinstance(value, list):
         for child in value:
             yield from _numbers(child, place, depth + 1)
@@ -183,7 +184,7 @@ def _numbers(value: Any, place: str, depth: int = 0) -> Iterator[Any]:
         yield _unusable(place, "a whole number that no model has")
 
 
-def _unusable(place: str, found: str) -> Any:
+def _unusable(place: Place | str, found: str) -> Any:
     return error(
         "model-read",
         place,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..._base.findings import Finding, FleetError, error, host_error
+from ..._base.place import Place
 from ..._base.sizes import GIB, size
 
 # (exit code, stdout, stderr) of an argument list
@@ -24,15 +25,17 @@ _MEMINFO = Path("/proc/meminfo")
 # Writing one of a pair zeroes the other (Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_bytes)
 _COUNTERPARTS = (("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_background_bytes", "vm.dirty_background_ratio"))
 
+_SYSCTL = Place(variable="sysctl")
 
-def contradictions(sysctl: Mapping[str, object], place: str = "sysctl") -> list[Finding]:
+
+def contradictions(sysctl: Mapping[str, object], place: Place = _SYSCTL) -> list[Finding]:
     """Keys that can't both have the value that was asked for: the kernel zeroes one when the other is set.
 
     place: where the keys are declared."""
     return [
         error(
             "tuning-contradiction",
-            f"{place}.{ratio}",
+            place.below(*ratio.split(".")),
             found=f"set together with {amount}",
             expected="one of the two",
             remedy=f"remove {ratio}, or set {amount} to null",

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._base.findings import Difference
+from ..._base.place import Place
 from .compare import Difference as Compared
 from .compare import differences
-from .conditions import NAMES, differing
+from .conditions import NAMES
 from .form import BETTER
 from .sweep import Point, points
 
@@ -49,10 +50,7 @@ def night(
     if kept is None:
         return Night((_hint(host, service, "a run to compare with", "none yet: tonight's was kept"),), keep=True)
     changed = [
-        *(
-            one.place.partition(" of ")[0]
-            for one in differing(kept["conditions"], tonight["conditions"], BY_ITSELF, "")
-        ),
+        *(key for key in _DECLARED if kept["conditions"][key] != tonight["conditions"][key]),
         *(["workload"] if kept["points"] != tonight["points"] else []),
     ]
     if changed:
@@ -113,23 +111,19 @@ def _slower(
     yield Difference(
         "warning",
         "bench-slower",
-        _place(service),
+        _place(host, service),
         found="; ".join(f"{one.point}: {_words(one)}" for one in found),
         expected="; ".join(f"{one.point}: {one.before:.4g} {one.figure}" for one in found)
         + f", as measured at {kept['at']}",
         remedy=f"measure it again by {again}{also}; if it is to stay so, remove {kept['name']}.json, and the next "
         "night's run is kept in its place",
         reason="; ".join(moved) or "neither driver nor kernel nor anything that was declared has changed since",
-        host=host,
-        service=service,
     )
 
 
 def _hint(host: str, service: str, expected: str, found: str) -> Difference:
-    return Difference(
-        "hint", "bench-night", _place(service), found=found, expected=expected, host=host, service=service
-    )
+    return Difference("hint", "bench-night", _place(host, service), found=found, expected=expected)
 
 
-def _place(service: str) -> str:
-    return f"speed of {service}"
+def _place(host: str, service: str) -> Place:
+    return Place(host=host, service=service, thing=f"speed of {service}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._base.findings import Finding, did_you_mean, error
+from ..._base.place import Place
 
 # What is sent unless something else is asked for, by profile.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -148,7 +149,7 @@ def problems(
         if service["hosts"][0] not in hosts:
             yield error(
                 "bench-limit",
-                f"fleet_services.{name}",
+                Place(service=name),
                 found=f"this run leaves out {service['hosts'][0]}",
                 expected="the host of the endpoint that is measured",
                 remedy="name it in -l, too, or leave -l out",
@@ -156,7 +157,7 @@ def problems(
         if not tools[service["engine"]]:
             yield error(
                 "bench-engine",
-                f"fleet_services.{name}",
+                Place(service=name),
                 found=f"served by {service['engine']}, whose images bring no load generator",
                 expected=f"one of {', '.join(engine for engine, words in tools.items() if words)}",
                 remedy="measure it by a program of your own, through its endpoint",

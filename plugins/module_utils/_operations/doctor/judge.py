@@ -5,10 +5,11 @@ host and its file are judged alike."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ..._base.findings import Difference, Finding, host_error, of_sudo, ordered, refusal
+from ..._base.findings import Difference, Finding, finding_of, host_error, host_warning, of_sudo, ordered, refusal
+from ..._base.place import Place
 from ..._base.subject import View
 from ..._plan.preflight.groups import of_groups
 from ..._plan.preflight.needs import obstacles, preflight
@@ -49,11 +50,11 @@ def examine(bundle: Mapping[str, Any]) -> Examined:
     state = {**dict.fromkeys(READS), **bundle["state"]}
     try:
         found = [*_found(host, bundle, state)]
-        found += [Finding(**one) for one in bundle["together"]]
+        found += [finding_of(one) for one in bundle["together"]]
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
         raise refusal(
             "doctor-bundle",
-            host,
+            Place(host=host),
             found=f"it can't be judged: {type(cause).__name__} {cause}",
             expected="a file of this collection's doctor.yml, unchanged",
             remedy="ask for a new one: ansible-playbook doctor.yml",
@@ -77,11 +78,9 @@ def _found(host: str, bundle: Mapping[str, Any], state: Mapping[str, Any]) -> It
     of_docker = _OF_DOCKER if not (state["engine"] or {"installed": True})["installed"] else set()
     for part, why in sorted(bundle["unknown"].items()):
         if part in bundle["state"] and part not in of_docker:
-            yield Finding(
-                rule="doctor-unread",
-                kind="host",
-                severity="warning",
-                place=part,
+            yield host_warning(
+                "doctor-unread",
+                part,
                 found=f"it could not be read: {why}",
                 remedy="mend that, then run doctor.yml again: what could not be read was not judged",
             )
@@ -92,7 +91,7 @@ def _plain(one: Difference) -> Finding:
         rule=one.rule,
         kind=one.kind,
         severity=one.severity,
-        place=one.place,
+        at=replace(one.at, host=""),
         found=one.found,
         expected=one.expected,
         remedy=one.remedy,
@@ -121,7 +120,7 @@ def silent(host: str, why: str) -> Examined:
     """A host that could not be read, with the way to one that can."""
     remedy = of_sudo(why) or "bring it up, see that `ansible HOST -m ping` comes back, then run doctor.yml again"
     finding = host_error(
-        "doctor-silent", host, found=why or "no answer", expected="a host that can be read", remedy=remedy
+        "doctor-silent", Place(host=host), found=why or "no answer", expected="a host that can be read", remedy=remedy
     )
     return Examined(host, (finding,), None, why)
 

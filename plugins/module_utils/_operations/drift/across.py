@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Difference
+from ..._base.place import Place
 from ..._subjects.system.subject import versions
 
 _EQUAL = ("kernel", "driver", "nic_firmware", "docker")
@@ -27,15 +28,13 @@ def _pair(service: str, head: str, host: str, facts: Mapping[str, Mapping[str, s
     for what in sorted(wanted.keys() & found.keys()):
         if None not in (wanted[what], found[what]) and wanted[what] != found[what]:
             yield Difference(
-                host=host,
                 rule="rank-differs",
                 severity="error",
-                place=f"rank of {service}: {what}",
+                at=Place(host=host, service=service, thing=f"rank of {service}: {what}"),
                 found=str(found[what]),
                 expected=f"{wanted[what]}, as on {head}",
                 remedy=f"bring both hosts to the same {what}",
                 reason="ranks of one service that differ hang, or answer wrongly",
-                service=service,
             )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..._base.findings import Difference
 from ..._base.managed import Managed
+from ..._base.place import Place
 from ..._host.probe.files import salted
 
 
@@ -50,15 +51,13 @@ def same_on_all(plan: Mapping[str, Any], states: Mapping[str, Mapping[str, Any]]
             here, there = (_digest(states.get(name), one) for name in (host, head))
             if host != head and here and there and here != there:
                 yield Difference(
-                    host=host,
                     rule="rank-secret-differs",
                     severity="error",
-                    place=f"file {one['secret']['path']}",
+                    at=Place(host=host, service=service, thing=f"file {one['secret']['path']}"),
                     found="another secret than the head's",
                     expected=f"the group's secret, as on {head}",
                     remedy=f"ansible-playbook site.yml -l {','.join(sorted(one['hosts']))} gives it the head's",
                     reason="supervisors that don't share it don't speak with each other after the next start",
-                    service=service,
                 )
 
 

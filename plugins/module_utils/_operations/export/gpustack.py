@@ -18,6 +18,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.findings import Finding, error
+from ..._base.place import Place
 from .service import KEEP, Carried, Document, Rank, image_moves, image_of, listens_at, ranks_of
 
 # The cluster that a GPUStack makes for itself (server/server.py); an import can name another.
@@ -46,7 +47,7 @@ def carried(plan: Mapping[str, Any], name: str) -> Carried:
 
 
 def _refused(plan: Mapping[str, Any], name: str, head: Rank, workers: Sequence[Rank]) -> Iterator[Finding]:
-    place, container = f"fleet_services.{name}", head.container
+    place, container = Place(service=name), head.container
     if workers:
         yield error(
             "export-group",
@@ -76,7 +77,7 @@ def _refused(plan: Mapping[str, Any], name: str, head: Rank, workers: Sequence[R
     if head.slice["tls"]:
         yield error(
             "export-certificate",
-            f"{place}.tls",
+            place.below("tls"),
             found=f"a certificate for {', '.join(head.slice['tls']['names'])}",
             expected="none: GPUStack asks its engines by HTTP alone",
             remedy=f"take tls out, {KEEP}",
@@ -84,7 +85,7 @@ def _refused(plan: Mapping[str, Any], name: str, head: Rank, workers: Sequence[R
     if address := listens_at(head):
         yield error(
             "export-listen",
-            f"{place}.listen",
+            place.below("listen"),
             found=f"the host's address {address} alone",
             expected="every address: GPUStack's server asks the worker's, and no key is asked for there",
             remedy=f"take listen out, and let nobody else reach ports 40000 to 40063 of {head.host}",

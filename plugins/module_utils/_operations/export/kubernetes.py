@@ -20,6 +20,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.findings import Finding, error, hint, warning
+from ..._base.place import Place
 from .service import KEEP, Carried, Document, Rank, Secret, image_moves, image_of, listens_at, ranks_of
 
 # What names a Service begins with a letter (RFC 1035); a node's name is that of a host (RFC 1123).
@@ -41,8 +42,8 @@ class _Service:
     rdma: str
 
     @property
-    def place(self) -> str:
-        return f"fleet_services.{self.name}"
+    def place(self) -> Place:
+        return Place(service=self.name)
 
     @property
     def head(self) -> Rank:
@@ -165,7 +166,7 @@ def _remarks(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
     if not service.pulled:
         yield warning(
             "export-image-local",
-            f"{place}.image",
+            place.below("image"),
             found=f"{service.image} comes from no registry",
             expected="an image that each node's container runtime has",
             remedy=f"on each node: docker save {service.image} | sudo ctr -n k8s.io images import -",
@@ -193,7 +194,7 @@ def _remarks(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
     if address := listens_at(service.head):
         yield warning(
             "export-listen",
-            f"{place}.listen",
+            place.below("listen"),
             found=f"the host's address {address} alone",
             expected="every address: a Service asks the pod by its own",
             remedy="take listen out, and say by a NetworkPolicy who may ask",
@@ -201,7 +202,7 @@ def _remarks(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
     if service.head.slice["tls"]:
         yield warning(
             "export-certificate",
-            f"{place}.tls",
+            place.below("tls"),
             found=f"a certificate for {', '.join(service.head.slice['tls']['names'])}",
             expected=f"also {_endpoint_name(service)}.NAMESPACE.svc, by which clients in the cluster ask",
             remedy="make the Secret of a certificate that has it",

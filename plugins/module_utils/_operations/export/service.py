@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..._base.findings import Finding, warning
+from ..._base.place import Place
 from ..._base.ranks import rank_of
 
 Document = dict[str, Any]
@@ -54,7 +54,7 @@ def ranks_of(plan: Mapping[str, Any], name: str) -> list[Rank]:
     ranks = []
     for host in plan["services"][name]["hosts"]:
         rank = rank_of(plan, name, host)
-        ranks.append(Rank(host, rank, json.loads(rank["files"][rank["rank_file"]]["content"])))
+        ranks.append(Rank(host, rank, rank["supervisor"]))
     return ranks
 
 
@@ -85,7 +85,7 @@ def image_moves(name: str, image: str) -> Finding:
     """It comes from a registry, and is not pinned."""
     return warning(
         "export-image-moves",
-        f"fleet_services.{name}.image",
+        Place(service=name).below("image"),
         found=f"{image} without a digest",
         expected="sha256: and 64 hex digits, so that each host has the same image",
         remedy="run gb10.fleet.stage, which writes it into .fleet.lock, and export again",

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Finding, host_error, refusal
+from ..._base.place import Place
 from ..._base.schema import Spec, check
 from ..._subjects.registry import FLEET_SUBJECTS
 
@@ -70,7 +71,7 @@ def refused(host: str, slice_: Mapping[str, Any], variables: Container[str]) -> 
         if entry["lock"] is None and entry[pin] is None:
             yield host_error(
                 "pull-unlocked",
-                f"{host}: {name}",
+                Place(host=host, thing=name),
                 found="neither the lock nor a pin says by what it is known",
                 expected="the same on every host, whoever fetches it first",
                 remedy=f"bring it to one host by gb10.fleet.site or .stage, which locks it; or pin its {pin}",

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..._base.findings import Finding, did_you_mean, error
+from ..._base.place import Place
 from ..._base.ranks import head_of
 
 _SERVING = "serving"
@@ -79,7 +79,7 @@ def _left_out(plan: Mapping[str, Any], services: Iterable[str], hosts: Collectio
         if away:
             yield error(
                 "rollout-limit",
-                f"fleet_services.{name}",
+                Place(service=name),
                 found=f"this run leaves out {', '.join(away)}",
                 expected="all hosts of the services that share the model's requests",
                 remedy="name them in -l, too, or leave it out",
@@ -114,7 +114,7 @@ def steps(replicas: Iterable[Replica], backend: str | None) -> list[Step]:
 def obstacles(replicas: Iterable[Replica]) -> Iterator[Finding]:
     """What a rollout is not for, before anything changes."""
     for one in replicas:
-        place = f"fleet_services.{one.service}"
+        place = Place(service=one.service)
         absent = sorted(host for host, definition in one.found.items() if definition is None)
         if absent:
             yield error(
@@ -147,7 +147,6 @@ def _replica(plan: Mapping[str, Any], name: str, ranks: Mapping[str, Sequence[Ma
     hosts = list(service["hosts"])
     here = {host: next((rank for rank in ranks.get(host) or () if rank["service"] == name), None) for host in hosts}
     planned = head_of(plan, name)
-    files = json.loads(planned["files"][planned["rank_file"]]["content"])
     head = here[hosts[0]] or {}
     costs = service["costs"]
     last = (head.get("supervisor") or {}).get("ready_s")
@@ -159,7 +158,7 @@ def _replica(plan: Mapping[str, Any], name: str, ranks: Mapping[str, Sequence[Ma
         unproved=any(rank["unproved"] for rank in here.values() if rank),
         serves=head.get("health") == _SERVING,
         endpoint=head.get("endpoint"),
-        planned=files["endpoint"],
+        planned=planned["supervisor"]["endpoint"],
         start_s=costs["first_start_s"] if last is None else last,
         limit_s=costs["start_limit_s"],
     )

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Finding, error, ordered, warning
+from ..._base.place import Place
 
 
 def removal(plan: Mapping[str, Any], leaving: Collection[str], named: str, check: bool) -> dict[str, list[str]]:
@@ -61,12 +62,14 @@ def dependents(plan: Mapping[str, Any], leaving: Collection[str]) -> Iterator[Fi
     elif monitoring and monitoring["host"] not in leaving:
         for host in sorted({*monitoring["hosts"]} & {*leaving}):
             found = f"{monitoring['host']} collects from it and will say that it is silent"
-            yield warning("remove-watched", host, found=found, remedy=_then(monitoring["host"]), kind="host")
+            yield warning(
+                "remove-watched", Place(host=host), found=found, remedy=_then(monitoring["host"]), kind="host"
+            )
     for host in staying:
         peers = {peer["host"] for one in plan["hosts"][host]["fabric"]["interfaces"] for peer in one["peers"]}
         for gone in sorted(peers & {*leaving}):
             found = f"{host} has a cable to it, whose other end will not answer"
-            yield warning("remove-cable", gone, found=found, remedy=_then(host), kind="host")
+            yield warning("remove-cable", Place(host=gone), found=found, remedy=_then(host), kind="host")
 
 
 def _group(name: str, hosts: Collection[str], leaving: Collection[str]) -> Iterator[Finding]:
@@ -95,13 +98,13 @@ def _gateway(plan: Mapping[str, Any], gateway: Mapping[str, Any], leaving: Colle
         elif gone:
             place = hosts[gone[0]][0]
             found = f"the gateway on {', '.join(left)} loses {', '.join(gone)}; others serve {model['model']}"
-            yield warning("remove-replica", place, found=found, remedy=_then(*left), kind="host")
+            yield warning("remove-replica", Place(host=place), found=found, remedy=_then(*left), kind="host")
 
 
 def _needed(host: str, found: str, remedy: str, *others: str) -> Finding:
     return error(
         "remove-needed",
-        host,
+        Place(host=host),
         found=found,
         expected="a host that no other one needs",
         remedy=f"{remedy}; then site.yml -l {','.join(sorted({*others}))}, and this again",

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..._base.findings import Finding, host_error, host_warning
 from ..._base.gb10 import ROOT
+from ..._base.place import Place
 from ..._base.subject import Look
 from ..._base.yaml_text import read_yaml
 from ..._subjects.system.known_bad import numbers
@@ -132,7 +133,7 @@ def combination(look: Look, found: Mapping[str, Any], after: Result) -> Iterator
     before = {one.rule for one in bad_versions(look)}
     # what holds now as well is doctor's business: an update does not make it worse
     worse = [one for one in bad_versions(replace(look, state=after.state)) if one.rule not in before]
-    yield from (replace(one, place=f"the update: {one.place}") for one in worse)
+    yield from (replace(one, at=one.at.within(Place(thing="the update"))) for one in worse)
     if not worse:  # else somebody has reported it
         yield from _unreported(look, after)
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ..._base.findings import Finding, host_error, host_warning
+from ..._base.place import Place
 from ..._engines.interface import Engine
 from .service import changed_by, silence
 
@@ -84,7 +85,7 @@ def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Ma
         findings.append(
             host_warning(
                 "verify-release",
-                f"fleet_services.{service}: image.release",
+                Place(service=service, option="image.release"),
                 found=f"the image holds {title} {release}",
                 expected=f"{promised_release}, as the recipe says",
                 remedy=f'write "release: {release}" beside the image',
@@ -97,7 +98,7 @@ def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Ma
         findings.append(
             host_warning(
                 "verify-kv-pool",
-                f"fleet_services.{service}",
+                Place(service=service),
                 found=f"{title}'s KV pool holds {have:,} tokens",
                 expected=_planned(expected, have),
                 remedy=f"compare the image's {title} with the recipe's `image.release`, and report the boot log",
@@ -131,7 +132,7 @@ def computed_by_others(engine: Engine, service: str, ranks: int, fingerprint: st
         return None
     return host_error(
         "verify-ranks",
-        f"fleet_services.{service}",
+        Place(service=service),
         found=f'the answer was computed by other ranks: "{fingerprint}"',
         expected=f"{ranks} ranks",
         remedy="run site.yml, and look at who answers on the service's port (`ss -ltnp`)",

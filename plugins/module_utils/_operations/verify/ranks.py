@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.findings import Finding, host_warning
+from ..._base.place import Place
 from ..._base.received import one_line
 from ..._base.sizes import size
 from ..._host.probe.parts import Run
@@ -85,7 +86,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _of_rank(rank: Mapping[str, Any]) -> Iterator[Finding]:
     name, supervisor, unit = rank["service"], rank["supervisor"] or {}, rank["unit"]
-    place = f"{name}, rank {rank['rank']}"
+    place = Place(service=name, thing=f"{name}, rank {rank['rank']}")
     word, owner = health(rank), layout.unit(name)
     if word == "not there":
         yield host_warning(
@@ -161,7 +162,7 @@ def _not_serving(rank: Mapping[str, Any], supervisor: Mapping[str, Any]) -> str:
     return ", ".join(f"rank {number}" for number in range(1, rank["ranks"]) if number not in serving)
 
 
-def _on_its_way(service: str, place: str, word: str, supervisor: Mapping[str, Any]) -> Iterator[Finding]:
+def _on_its_way(service: str, place: Place, word: str, supervisor: Mapping[str, Any]) -> Iterator[Finding]:
     """Waiting for a rank needs a person, a load needs time; an earlier end is worth a word."""
     if word == _DRAINING:
         under_way = "answers" if supervisor.get("running") is None else f"{supervisor['running']} answers"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._base.findings import Finding, host_error
+from ..._base.place import Place
 
 
 def of_groups(groups: Sequence[Mapping[str, Any]], states: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
@@ -49,5 +50,5 @@ def _pair(group: Mapping[str, Any], head: str, host: str, states: Mapping[str, M
 
 def _problem(rule: str, group: Mapping[str, Any], *, found: str, expected: str, remedy: str, reason: str) -> Finding:
     return host_error(
-        rule, f"fleet_services.{group['service']}", found=found, expected=expected, remedy=remedy, reason=reason
+        rule, Place(service=group["service"]), found=found, expected=expected, remedy=remedy, reason=reason
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.findings import Finding, host_error, host_warning, ordered
+from ..._base.place import Place
 from ..._base.sizes import room_for, size
 from ..._base.subject import Look
 from ..._engines.registry import ENGINES
@@ -42,6 +43,10 @@ def obstacles(host: str, plan: Mapping[str, Any], state: Mapping[str, Any]) -> l
     return ordered(one for subject in SUBJECTS for one in subject.obstacles(look))
 
 
+def _place_of(need: Mapping[str, Any]) -> Place:
+    return Place(service=need["service"], option=need["option"])
+
+
 def _is_there(path: str | None, state: Mapping[str, Any]) -> bool:
     return path is not None and (state["paths"] or {}).get(path, {}).get("exists", False)
 
@@ -51,7 +56,7 @@ def _files(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findi
         if not _is_there(file["path"], state) and not _is_there(file.get("unless"), state):
             yield host_error(
                 "preflight-file",
-                file["place"],
+                _place_of(file),
                 found=f"{file['path']} is not on this host",
                 expected="the file or folder that it names",
                 remedy="put it there, or write another source",
@@ -71,7 +76,7 @@ def made_elsewhere(
             source, path = secret["source"], secret["path"]
             yield host_error(
                 "preflight-secret",
-                secret["place"],
+                _place_of(secret),
                 found=f"{path} is on this host already, and {source} is not on this controller",
                 expected="what the controller that made it has, here too",
                 remedy=f"copy {source.rpartition('/')[0]} from there; or for a new one, which every client has to be "
@@ -144,7 +149,7 @@ def _taken(wanted: Mapping[str, Any], listener: Mapping[str, Any], name: str) ->
         by, end = process or "another process", f"end that process (ss -ltnp sport = :{port})"
     return host_error(
         "preflight-port",
-        wanted["place"],
+        _place_of(wanted),
         found=f"port {port} is taken by {by}",
         expected="a free port",
         remedy=f"write another port, or {end}",
@@ -156,7 +161,7 @@ def _memory(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Find
     if memory is not None and memory["total"] < needs["memory_bytes"] * MEMORY_SLACK:
         yield host_error(
             "preflight-memory",
-            "fleet_host.memory_kib",
+            Place(variable="fleet_host", option="memory_kib"),
             found=f"this host has {size(memory['total'])} of memory",
             expected=f"{size(needs['memory_bytes'])} as the plan counts on",
             remedy=f"write memory_kib: {memory['total'] // 1024} for this host and read plan.yml again",
@@ -169,7 +174,7 @@ def _weights(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Fin
     for file in needs["files"]:
         found, planned = (state["paths"] or {}).get(file["path"], {}).get("weights_bytes"), file.get("weights_bytes")
         if found and (not planned or abs(found - planned) > WEIGHTS_SLACK * planned):
-            place = file["place"].replace("model.source.path", "model.weights_bytes")
+            place = Place(service=file["service"], option="model.weights_bytes")
             expected = f"{size(planned)} as the plan has it" if planned else "a size in the plan"
             remedy = f"write model.weights_bytes: {found}, and the memory is planned with it"
             index = f"the checkpoint's index says {size(found)}"
@@ -181,10 +186,10 @@ def _launches(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Fi
     running = {layout.service_of(container["name"]) for container in state["containers"] or []}
     for launch in needs["launches"]:
         request = launch["request"]
-        facts = _facts(state, layout.service_of(launch["container"]) in running)
-        judge = ENGINES[launch["engine"]].judge
-        known = judge(request)
-        with_facts = judge({**request, "host": {**request["host"], **facts}})
+        facts = _facts(state, launch["service"] in running)
+        judge, place = ENGINES[launch["engine"]].judge, Place(service=launch["service"])
+        known = judge(request, place)
+        with_facts = judge({**request, "host": {**request["host"], **facts}}, place)
         for finding in with_facts:
             if finding not in known and finding.severity != "hint":
                 # nothing that a host shows now is worth refusing what its convergence may change

@@ -10,12 +10,12 @@ thing. digest: the registry's, null where none is known. identity: `_stores.imag
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..._base.findings import Finding, FleetError, did_you_mean, error, host_error, refusal
+from ..._base.place import Place, keys_of
 from ..._base.received import DIGEST, REVISION, SHA256
 from ..._base.schema import Spec, check
 
@@ -92,10 +92,10 @@ def parse(content: bytes, file: str) -> Lock:
         raise _damaged(file, _line_of(text, [problem.name], last=True), f"{problem.name} is there twice") from None
     except (ValueError, RecursionError):
         raise _damaged(file, 1, "no JSON that this collection writes") from None
-    checked, problems = check(_SPEC, value, "")
+    checked, problems = check(_SPEC, value, Place())
     if problems:
         found = problems[0]
-        names = [quoted or plain for quoted, plain in re.findall(r'"([^"]*)"|([\w/-]+)', found.place)]
+        names = [str(key) for key in keys_of(found.option)]
         if found.rule == "schema-required":
             names.pop()  # what is missing stands nowhere
         raise _damaged(file, _line_of(text, names), f"{found.place or 'the file'}: {found.found}")
@@ -279,7 +279,7 @@ def _reported(
         }
         answer = reports[host]
         values = [one.get("lock") for one in answer if isinstance(one, Mapping)] if isinstance(answer, list) else answer
-        _checked, problems = check(spec, values, f"{host}: its {kind}")
+        _checked, problems = check(spec, values, Place(host=host, thing=f"its {kind}"))
         if problems:
             refused.setdefault(host, []).append(problems[0])
             continue
@@ -301,7 +301,7 @@ def _agreed(
         refused.setdefault(host, []).append(
             host_error(
                 "lock-hosts-differ",
-                f"{host}: {name}",
+                Place(host=host, thing=name),
                 found=found,
                 expected="the same on all hosts",
                 remedy="give all of them the right one, by source: {host: ...} or by a pin, and run again",

@@ -18,6 +18,7 @@ MODULES = (
     "_base/foreign_files",
     "_base/layout",
     "_base/own_files",
+    "_base/place",
     "_base/received",
     "_base/schema",
     "_base/sizes",

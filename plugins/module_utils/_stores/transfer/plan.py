@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._base.findings import Finding, did_you_mean, error
+from ..._base.place import Place
 
 # By host, the entries of its ``image_store_plan`` or ``model_store_plan``.
 Wanted = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -103,7 +104,7 @@ def _circles(wanted: Wanted) -> Iterator[Finding]:
             if source == host and len(circle) > 1:
                 yield error(
                     "source-circle",
-                    f"{host}: {name[0] or name[2]}: source.host",
+                    Place(host=host, thing=str(name[0] or name[2]), option="source.host"),
                     found=f"fetched in a circle: {' from '.join([*circle, host])}",
                     expected="a host among them that has it from elsewhere",
                     remedy="write another source for one of them: hub or registry, or a path on it",
@@ -140,7 +141,7 @@ def _problems(host: str, entry: Mapping[str, Any], reach: Routes) -> Iterable[Fi
     if source.get("host") and source["host"] not in reach:
         yield error(
             "source-host-unknown",
-            f"{host}: {entry.get('reference') or entry.get('repository')}: source.host",
+            Place(host=host, thing=entry.get("reference") or entry["repository"], option="source.host"),
             found=f'no host "{source["host"]}" in the inventory',
             expected="a host that has it",
             remedy=did_you_mean(source["host"], reach),

@@ -12,6 +12,7 @@ from ..._base import secret_files
 from ..._base.addresses import wrong_listen
 from ..._base.findings import Finding, did_you_mean, error, unknown_host
 from ..._base.gb10 import fact
+from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
@@ -70,7 +71,7 @@ def decide(clients: dict[str, dict[str, Any]], context: DeclareContext) -> Itera
     gateway, folder = context.fleet["gateway"], context.folder
     known = _known_keys(gateway)
     for name, client in clients.items():
-        place = f"fleet_clients.{name}"
+        place = Place(variable="fleet_clients").below(name)
         port, listen = _DEFAULTS[client["kind"]]
         client.setdefault("port", port)
         client.setdefault("listen", listen)
@@ -95,7 +96,7 @@ def decide(clients: dict[str, dict[str, Any]], context: DeclareContext) -> Itera
         elif gateway and known is not None and client["key"] not in known:
             yield error(
                 "input-client-key",
-                f"{place}.key",
+                place.below("key"),
                 found=f'{gateway["keys_file"]} has no key of "{client["key"]}"',
                 expected="a key of its own, so that it can be withdrawn alone",
                 remedy=f"""echo "{client["key"]}: $(openssl rand -hex 32)" >> {gateway["keys_file"]}""",
@@ -112,7 +113,7 @@ def _known_keys(gateway: Mapping[str, Any] | None) -> Collection[str] | None:
     return None if content is None else names_of(content.decode("utf-8", "replace"))
 
 
-def _placement(name: str, client: Mapping[str, Any], place: str, context: DeclareContext) -> Iterator[Finding]:
+def _placement(name: str, client: Mapping[str, Any], place: Place, context: DeclareContext) -> Iterator[Finding]:
     services = context.service_names
     if name in services or name == "gateway":
         yield error(
@@ -123,11 +124,11 @@ def _placement(name: str, client: Mapping[str, Any], place: str, context: Declar
             remedy="rename the client",
         )
     if client["host"] not in context.hosts:
-        yield unknown_host(f"{place}.host", client["host"], context.hosts)
+        yield unknown_host(place.below("host"), client["host"], context.hosts)
     if client["kind"] == OPEN_WEBUI and "service" in client:
         yield error(
             "input-client-service",
-            f"{place}.service",
+            place.below("service"),
             found="a service of an Open WebUI, which lists every model of the gateway",
             expected="no service",
             remedy="take it out",
@@ -135,7 +136,7 @@ def _placement(name: str, client: Mapping[str, Any], place: str, context: Declar
     elif client["kind"] == HERMES and client.get("service") not in services:
         yield error(
             "input-client-service",
-            f"{place}.service",
+            place.below("service"),
             found=f'no service "{client["service"]}"' if "service" in client else "none",
             expected="the service whose model the agent works with",
             remedy=did_you_mean(client.get("service", ""), services),
@@ -143,14 +144,19 @@ def _placement(name: str, client: Mapping[str, Any], place: str, context: Declar
 
 
 def claims(clients: Mapping[str, Mapping[str, Any]], _hosts: Mapping[str, Host]) -> Claims:
-    return Claims([Port(one["host"], one["port"], f"fleet_clients.{name}.port") for name, one in clients.items()])
+    return Claims(
+        [
+            Port(one["host"], one["port"], Place(variable="fleet_clients").below(name, "port"))
+            for name, one in clients.items()
+        ]
+    )
 
 
-def _secret(client: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _secret(client: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     path = Path(client["secret_file"])
     if client["secret_made"] and not os.path.lexists(path):
         return
-    rule, where, make = "input-client-secret", f"{place}.secret_file", f"(umask 077; openssl rand -hex 32 > {path})"
+    rule, where, make = "input-client-secret", place.below("secret_file"), f"(umask 077; openssl rand -hex 32 > {path})"
     expected = "one word of at least 16 characters of A-Z, a-z, 0-9 and ._~+/=-"
     text = yield from secret_files.named(rule, where, path, expected=expected, remedy=make)
     if text is not None and not is_secret(text):

@@ -10,6 +10,7 @@ from typing import Any
 from ..._base.addresses import is_address, is_loopback
 from ..._base.findings import Finding, error
 from ..._base.gb10 import fact
+from ..._base.place import Place
 from ..._engines.decided import Decided
 from ..._engines.placed import Host
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
@@ -106,7 +107,7 @@ def _agent(name: str, client: Mapping[str, Any], services: Mapping[str, Decided]
     if context is not None and context < least:
         yield error(
             "input-client-context",
-            f"fleet_services.{placed.name}.workload.max_model_len",
+            Place(service=placed.name).below("workload", "max_model_len"),
             found=f"{context:,} tokens, for the agent {name}",
             expected=f"at least {least:,} tokens, below which Hermes does not begin",
             remedy=f"write max_model_len: 65536 for {placed.name}, or name another service in fleet_clients.{name}",
@@ -115,7 +116,7 @@ def _agent(name: str, client: Mapping[str, Any], services: Mapping[str, Decided]
     if missing:
         yield error(
             "input-client-tools",
-            f"fleet_services.{placed.name}.flags",
+            Place(service=placed.name).below("flags"),
             found=f"no {_and(missing)}, for the agent {name}",
             expected="both: without them each request of an agent is refused with 400",
             remedy=f"write enable-auto-tool-choice: true and tool-call-parser, the model's parser, in the flags of "

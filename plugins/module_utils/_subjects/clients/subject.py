@@ -8,6 +8,7 @@ from typing import Any
 
 from ..._base.findings import Finding, host_error
 from ..._base.managed import Managed, ManagedJson, managed
+from ..._base.place import Place
 from ..._base.subject import Differences, Look, Subject, View
 from .kinds import gateway_secret, own_secret
 
@@ -46,7 +47,7 @@ def _obstacles(look: Look) -> Iterator[Finding]:
         if found := look.others_at(port, [_PROCESS] if client["unit"] in ours else ()):
             yield host_error(
                 "client-port-taken",
-                f"fleet_clients.{client['name']}",
+                Place(variable="fleet_clients").below(client["name"]),
                 found=found,
                 expected="a free port",
                 remedy="stop it, or write another port",

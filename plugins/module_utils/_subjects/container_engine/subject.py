@@ -11,6 +11,7 @@ from ..._base import layout
 from ..._base.findings import Finding, error
 from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson
+from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._base.subject import Differences, Here, Look, Subject, View, with_defaults
 from ..._host.settings.json_settings import changed_keys, merged
@@ -150,7 +151,7 @@ def _overruled(daemon: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[F
     for key in sorted(written & {*daemon.get("flags", ())}):
         yield error(
             "docker-option-twice",
-            f"fleet_host.container_engine.daemon.{key}",
+            Place(variable="fleet_host").below("container_engine", "daemon", key),
             found=f"dockerd has --{key} on its command line as well ({where.get(key, _CAT)})",
             expected="each setting once",
             remedy=f"write `{key}: null`, or remove the drop-in that sets the option",

@@ -17,6 +17,7 @@ from itertools import combinations
 from typing import Any
 
 from ..._base.findings import Finding, fabric_error
+from ..._base.place import Place
 from .declared import End, HostFacts, Segment
 from .hardware import HALVES
 
@@ -39,11 +40,14 @@ class Addressed:
         return [interface.network for interface in self.addresses[self.segment.ends[0]]]
 
 
+_FABRIC = Place(variable="fleet_fabric")
+
+
 def allocate(
     settings: Mapping[str, Any], segments: Sequence[Segment], hosts: Mapping[str, HostFacts]
 ) -> tuple[list[Addressed], list[Finding]]:
     """Addresses for all segments, and every problem. A segment with a problem is left out of what is returned."""
-    pool, findings = _network("fleet_fabric.pool", settings["pool"])
+    pool, findings = _network(_FABRIC.below("pool"), settings["pool"])
     taken, problems = _indices(segments)
     findings += problems
     addressed = []
@@ -58,14 +62,14 @@ def allocate(
         if not problems:
             addressed.append(Addressed(segment, addresses))
     overlaps = [*_overlaps(addressed), *_management_overlaps(settings, addressed, hosts)]
-    refused = {finding.place for finding in overlaps}
+    refused = {finding.at for finding in overlaps}
     return [one for one in addressed if one.segment.place not in refused], findings + overlaps
 
 
 # From the pool ----------------------------------------------------------------------------------------------------
 
 
-def _indices(segments: Iterable[Segment]) -> tuple[dict[str, int], list[Finding]]:
+def _indices(segments: Iterable[Segment]) -> tuple[dict[Place, int], list[Finding]]:
     """The index of each segment, by its place."""
     users: dict[int, list[Segment]] = {}
     for segment in segments:
@@ -158,7 +162,7 @@ def _by_hand(segment: Segment) -> tuple[dict[End, list[Interface]], list[Finding
     addresses: dict[End, list[Interface]] = {}
     problems: list[Finding] = []
     for end, written in sorted(segment.addresses.items()):
-        place = f"{segment.place}.{'ports' if segment.kind == 'switch' else 'addresses'}.{end}"
+        place = segment.place.below("ports" if segment.kind == "switch" else "addresses", end)
         parsed = [_interface(place, text, problems) for text in written]
         addresses[end] = [interface for interface in parsed if interface is not None]
     if problems:
@@ -168,7 +172,7 @@ def _by_hand(segment: Segment) -> tuple[dict[End, list[Interface]], list[Finding
     return addresses, problems
 
 
-def _interface(place: str, text: str, problems: list[Finding]) -> Interface | None:
+def _interface(place: Place, text: str, problems: list[Finding]) -> Interface | None:
     expected = "an address with its prefix, like 192.168.100.10/24"
     try:
         interface = ipaddress.IPv4Interface(text)
@@ -213,7 +217,7 @@ def _unlike_networks(segment: Segment, addresses: Mapping[End, Interface]) -> It
             )
 
 
-def _network(place: str, text: str) -> tuple[Network | None, list[Finding]]:
+def _network(place: Place, text: str) -> tuple[Network | None, list[Finding]]:
     try:
         return ipaddress.IPv4Network(text), []
     except ValueError as reason:
@@ -265,7 +269,7 @@ def _management_overlaps(
     """Subnets that would take a host's way to the controller, or a declared management network."""
     networks: dict[str, Network] = {}
     for position, text in enumerate(settings["management"]["networks"]):
-        network, problems = _network(f"fleet_fabric.management.networks[{position}]", text)
+        network, problems = _network(_FABRIC.below("management", "networks", position), text)
         yield from problems
         if network is not None:
             networks[str(network)] = network

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._base.findings import Finding, fabric_error, fabric_warning
+from ..._base.place import Place
 from .hardware import DEGRADED_GBPS, HALF_MBPS, SPEED_MBPS, where
 
 # perftest's own default; the following ports are ours while a measurement runs.
@@ -86,7 +87,7 @@ def judge_bandwidth(host: str, gates: Mapping[str, float], result: Mapping[str, 
 def _not_in_the_run(host: str, peer: str) -> Finding:
     return fabric_warning(
         "fabric-bandwidth-partner",
-        f"{host}: ib_write_bw",
+        Place(host=host, thing="ib_write_bw"),
         found=f"not measured with {peer}",
         expected="a figure",
         remedy=f"run again with -l {host},{peer}, or without a limit",
@@ -102,7 +103,7 @@ def _not_possible(host: str, result: Mapping[str, Any]) -> Finding:
         rule="fabric-rdma-unproven",
         kind="fabric",
         severity="warning" if simulated else "error",
-        place=f"{host}: ib_write_bw",
+        at=Place(host=host, thing="ib_write_bw"),
         found=f"not possible here: {result['message']}",
         expected="RDMA, measured",
         remedy=remedy,
@@ -114,7 +115,11 @@ def _judge_one(
     host: str, gates: Mapping[str, float], one: Mapping[str, Any], result: Mapping[str, Any]
 ) -> Iterator[Finding]:
     rails: Sequence[Mapping[str, Any]] = one["rails"]
-    place = where(host, rails[0]["interface"]) if len(rails) == 1 else f"{host}: {one['segment']}, {one['name']}"
+    place = (
+        where(host, rails[0]["interface"])
+        if len(rails) == 1
+        else Place(host=host, thing=f"{one['segment']}, {one['name']}")
+    )
     failed = [rail for rail in rails if rail["gbps"] is None]
     if failed:
         message = "; ".join(f"{rail['device']}: {rail['message']}" for rail in failed)
@@ -177,7 +182,7 @@ def power_drain(host: str) -> str:
     )
 
 
-def _not_by_rdma(place: str, rails: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def _not_by_rdma(place: Place, rails: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """The device's own counters prove that it, and not TCP, carried the data."""
     for rail in rails:
         counted = rail["counted_bytes"]

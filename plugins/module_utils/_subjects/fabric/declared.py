@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ..._base.findings import Finding, did_you_mean, fabric_error, fabric_hint
+from ..._base.place import Place
 from ..._base.schema import check
 from .hardware import MTU_MAX, MTU_MIN, PORTS, RAILS
 from .spec import FABRIC, MTU
@@ -49,7 +50,7 @@ class Segment:
 
     kind: Kind
     name: str
-    place: str
+    place: Place
     ends: tuple[End, ...]
     index: int | None = None
     numbers: Mapping[End, int] = field(default_factory=dict)
@@ -65,13 +66,16 @@ class Fabric:
     segments: tuple[Segment, ...]
 
 
+_MTU = Place(variable="fleet_fabric", option="mtu")
+
+
 def read_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[Fabric, list[Finding]]:
     """The declaration and every problem. A segment with a problem is left out of what is returned."""
-    settings, findings = check(FABRIC, {} if written is None else written, "fleet_fabric")
+    settings, findings = check(FABRIC, {} if written is None else written, Place(variable="fleet_fabric"))
     if findings:
         return Fabric(check(FABRIC, {}, "")[0], ()), findings
     settings["hotplug"] = settings["hotplug"] or "off"
-    findings += _mtu_problems("fleet_fabric.mtu", settings["mtu"])
+    findings += _mtu_problems(_MTU, settings["mtu"])
     segments, problems = _segments(settings)
     findings += problems
     findings += _speed_problems(settings["speeds"], segments)
@@ -86,7 +90,7 @@ def _speed_problems(speeds: Mapping[str, int], segments: Sequence[Segment]) -> I
     """Speeds of ports that no cable and no switch uses, and two speeds for one cable."""
     used = {str(end): segment for segment in segments for end in segment.ends if segment.kind != "link"}
     for end, speed in speeds.items():
-        place = f"fleet_fabric.speeds.{end}"
+        place = Place(variable="fleet_fabric").below("speeds", end)
         if end not in used:
             found = "no cable and no switch has this port"
             yield fabric_error("fabric-speed-unused", place, found=found, remedy=did_you_mean(end, used))
@@ -98,12 +102,12 @@ def _speed_problems(speeds: Mapping[str, int], segments: Sequence[Segment]) -> I
             yield fabric_error("fabric-speeds-differ", place, found=found, expected="one speed a cable", remedy=remedy)
 
 
-def _merged(*tables: Mapping[str, list[Finding]]) -> dict[str, list[Finding]]:
+def _merged(*tables: Mapping[Place, list[Finding]]) -> dict[Place, list[Finding]]:
     places = dict.fromkeys(place for table in tables for place in table)
     return {place: [finding for table in tables for finding in table.get(place, [])] for place in places}
 
 
-def _mtu_problems(place: str, mtu: int | None) -> Iterator[Finding]:
+def _mtu_problems(place: Place, mtu: int | None) -> Iterator[Finding]:
     if mtu is None:
         return
     if not MTU_MIN <= mtu <= MTU_MAX:
@@ -112,7 +116,7 @@ def _mtu_problems(place: str, mtu: int | None) -> Iterator[Finding]:
         yield fabric_error(
             "fabric-mtu-range", place, found=str(mtu), expected=f"{MTU_MIN} to {MTU_MAX}", remedy=remedy, reason=reason
         )
-    elif mtu < MTU and place == "fleet_fabric.mtu":
+    elif mtu < MTU and place == _MTU:
         yield fabric_hint(
             "fabric-mtu-small",
             place,
@@ -131,7 +135,7 @@ def _segments(settings: Mapping[str, Any]) -> tuple[list[Segment], list[Finding]
     segments: list[Segment] = []
     findings: list[Finding] = []
     for position, written in enumerate(settings["cables"]):
-        place = f"fleet_fabric.cables[{position}]"
+        place = Place(variable="fleet_fabric").below("cables", position)
         cable: dict[str, Any] = {"ends": written} if isinstance(written, list) else dict(written)
         if ("ends" in cable) == ("addresses" in cable) or ("index" in cable and "addresses" in cable):
             found = "keys " + ", ".join(sorted(cable)) if cable else "an empty map"
@@ -147,7 +151,7 @@ def _segments(settings: Mapping[str, Any]) -> tuple[list[Segment], list[Finding]
         ports = {_end(end): value for end, value in switch["ports"].items()}
         numbers = {end: value for end, value in ports.items() if isinstance(value, int)}
         by_hand = {end: value for end, value in ports.items() if not isinstance(value, int)}
-        place = f"fleet_fabric.switches.{name}"
+        place = Place(variable="fleet_fabric").below("switches", name)
         if numbers and by_hand:
             remedy = "give every port a number, or every port its addresses"
             findings.append(
@@ -158,7 +162,7 @@ def _segments(settings: Mapping[str, Any]) -> tuple[list[Segment], list[Finding]
             continue
         segments.append(Segment("switch", name, place, tuple(sorted(ports)), switch.get("index"), numbers, by_hand))
     for position, link in enumerate(settings["links"]):
-        place = f"fleet_fabric.links[{position}]"
+        place = Place(variable="fleet_fabric").below("links", position)
         by_hand = {_end(end): [address] for end, address in link["addresses"].items()}
         ends = tuple(sorted(by_hand))
         name = "--".join(map(str, ends))
@@ -195,7 +199,7 @@ def _segment_problems(segment: Segment, hosts: Mapping[str, HostFacts]) -> Itera
             expected="two hosts",
             remedy=remedy,
         )
-    yield from _mtu_problems(f"{segment.place}.mtu", segment.mtu)
+    yield from _mtu_problems(segment.place.below("mtu"), segment.mtu)
 
 
 def _port_problems(segment: Segment, end: End) -> Iterator[Finding]:
@@ -222,18 +226,18 @@ def _port_problems(segment: Segment, end: End) -> Iterator[Finding]:
         )
 
 
-def _twice(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
+def _twice(segments: Sequence[Segment]) -> dict[Place, list[Finding]]:
     """Each place that uses a port which a second place uses too."""
-    users: dict[End, list[str]] = {}
+    users: dict[End, list[Place]] = {}
     for segment in segments:
         for end in segment.ends:
             users.setdefault(end, []).append(segment.place)
-    problems: dict[str, list[Finding]] = {}
+    problems: dict[Place, list[Finding]] = {}
     for end, places in sorted(users.items()):
         if len(places) == 1:
             continue
         for place, count in Counter(places).items():
-            others = sorted(set(places) - {place}) if count == 1 else [place]
+            others = sorted(other.text for other in {*places} - {place}) if count == 1 else [place.text]
             found = f"{end} is used by " + ", ".join(others) + " too"
             remedy = "a port takes one cable: correct one of them"
             problems.setdefault(place, []).append(
@@ -242,9 +246,9 @@ def _twice(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
     return problems
 
 
-def _crossed_pairs(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
+def _crossed_pairs(segments: Sequence[Segment]) -> dict[Place, list[Finding]]:
     """Cables that join unlike ports of two hosts which no third host links; in a ring they are right."""
-    problems: dict[str, list[Finding]] = {}
+    problems: dict[Place, list[Finding]] = {}
     cables = [segment for segment in segments if segment.kind == "cable"]
     for cable in cables:
         first, second = cable.ends

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..._base.place import Place
+
 PORTS = (0, 1)
 HALVES = (0, 1)
 # Of a port, as its interfaces say it. All of them were seen on Sparks: 25 and 50 by QSA adapters, 100 by cables of that
@@ -41,7 +43,8 @@ def rail(port: int, half: int) -> Rail:
 RAILS = {known.interface: known for known in (rail(port, half) for port in PORTS for half in HALVES)}
 
 
-def where(host: str, interface: str) -> str:
+def where(host: str, interface: str) -> Place:
     """An interface as one finds it on the machine: host, port, half, name."""
     known = RAILS.get(interface)
-    return f"{host}: port {known.port} half {known.half} ({interface})" if known else f"{host}: {interface}"
+    named = f"port {known.port} half {known.half} ({interface})" if known else interface
+    return Place(host=host, thing=named)

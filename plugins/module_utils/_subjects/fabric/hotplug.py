@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from ..._base.findings import Finding, fabric_error, warning
+from ..._base.place import Place
 from .bandwidth import POWER_DRAIN_SOURCE, gate, power_drain
 from .hardware import DEGRADED_GBPS, SPEED_MBPS
 
@@ -85,7 +86,7 @@ def judge_adapter(host: str, plan: Mapping[str, Any], adapter: Mapping[str, Any]
     rails = [one["name"] for one in plan["interfaces"] if one["rdma_device"]]
     if not rails or plan["transport"] != "roce":
         return []
-    place = f"{host}: ConnectX-7"
+    place = Place(host=host, thing="ConnectX-7")
     findings = []
     if adapter["marker"] and plan["hotplug"] == "off":
         remedy = "run site.yml, then restart the machine"
@@ -114,7 +115,7 @@ def judge_adapter(host: str, plan: Mapping[str, Any], adapter: Mapping[str, Any]
 
 
 def judge_earlier(
-    host: str, gates: Mapping[str, float], adapter: Mapping[str, Any], names: Mapping[str, str]
+    host: str, gates: Mapping[str, float], adapter: Mapping[str, Any], names: Mapping[str, Place]
 ) -> list[Finding]:
     """Measurements since the boot that were below the gate. names: the place of each interface."""
     findings = []

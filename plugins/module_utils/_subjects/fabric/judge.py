@@ -115,7 +115,7 @@ class _Interface:
             None,
         )
         self.place = where(host, wanted["name"])
-        self.expected = ", ".join(where(peer["host"], peer["interface"]) for peer in wanted["peers"])
+        self.expected = ", ".join(where(peer["host"], peer["interface"]).text for peer in wanted["peers"])
 
     def findings(self) -> Iterator[Finding]:
         if self.link is None:
@@ -231,8 +231,8 @@ class _Interface:
                 yield self._wrong_neighbour(peer, seen)
 
     def _wrong_neighbour(self, peer: Mapping[str, Any], seen: set[tuple[str, str]]) -> Finding:
-        expected = where(peer["host"], peer["interface"])
-        strangers = [where(host, name) if host else f"an unknown machine ({name})" for host, name in sorted(seen)]
+        expected = where(peer["host"], peer["interface"]).text
+        strangers = [where(host, name).text if host else f"an unknown machine ({name})" for host, name in sorted(seen)]
         if self.wanted["kind"] == "cable" and strangers:
             remedy = f"plug this cable where it is declared to go, or declare it as it hangs: {', '.join(strangers)}"
             return fabric_error(

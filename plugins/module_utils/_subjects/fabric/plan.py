@@ -8,6 +8,7 @@ from typing import Any
 
 from ..._base.findings import Finding, fabric_hint
 from ..._base.layout import LIBRARY, MARK
+from ..._base.place import Place
 from ..._host.netplan import document as netplan
 from .addresses import Addressed, allocate
 from .bandwidth import measurements
@@ -64,7 +65,7 @@ def _mode_hints(settings: Mapping[str, Any], addressed: Sequence[Addressed]) -> 
     if settings["mode"] == "link-local" and addressed:
         yield fabric_hint(
             "fabric-link-local",
-            "fleet_fabric.mode",
+            Place(variable="fleet_fabric", option="mode"),
             found="link-local",
             expected="static",
             remedy="write mode: static for a service over two hosts",

@@ -62,20 +62,19 @@ def _judged(view: View, readings: Mapping[str, Mapping[str, Any]]) -> Difference
     for finding in judge(view.host, fabric, readings):
         if finding.rule in _CHOICES:
             continue  # of the owner's, and no difference from what is declared
-        peers = places[finding.place]["peers"] if finding.place in places else ()
+        peers = places[finding.at]["peers"] if finding.at in places else ()
         away = sorted({peer["host"] for peer in peers} & {*view.silent})
-        place = finding.place.removeprefix(f"{view.host}: ")
         if finding.rule in _OF_THE_PEER and away:
-            yield Unknown(view.host, place, f"{finding.found}, and {', '.join(away)} could not be read")
+            yield Unknown(view.host, finding.at.thing, f"{finding.found}, and {', '.join(away)} could not be read")
         else:
-            yield _difference(view, place, finding)
+            yield _difference(view, finding)
 
 
-def _difference(view: View, place: str, finding: Finding) -> Difference:
+def _difference(view: View, finding: Finding) -> Difference:
     return view.differs(
         finding.severity,
         finding.rule,
-        place,
+        finding.at.thing,
         found=finding.found,
         expected=finding.expected,
         remedy="" if finding.rule in _REPAIRED else finding.remedy,
@@ -113,7 +112,7 @@ def _obstacles(look: Look) -> Iterator[Finding]:
     adapter = look.part("fabric").get("adapter")
     for finding in judge_adapter(look.host, look.slice["fabric"], adapter) if adapter else ():
         if finding.rule in _CHOICES:
-            yield replace(finding, place=finding.place.removeprefix(f"{look.host}: "))
+            yield replace(finding, at=replace(finding.at, host=""))
 
 
 FABRIC = Subject("fabric", questions=_questions, read=READS, differences=_differences, obstacles=_obstacles)

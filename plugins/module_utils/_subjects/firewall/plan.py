@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Finding, error
+from ..._base.place import Place
 from ..._base.schema import Spec
 
 _SOURCE = {"type": "str", "expected": "an address or a network, such as 10.0.0.0/8"}
@@ -42,14 +43,14 @@ HOST: Spec = {
 }
 
 
-def wrong_sources(allow: Iterable[Mapping[str, Any]], place: str) -> Iterator[Finding]:
+def wrong_sources(allow: Iterable[Mapping[str, Any]], place: Place) -> Iterator[Finding]:
     for index, entry in enumerate(allow):
         for source in entry["from"]:
             try:
                 ipaddress.ip_network(source)
             except ValueError as cause:
                 remedy = "write an address, or a network by its first address: 10.0.0.0/8"
-                where = f"{place}.allow[{index}].from"
+                where = place.below("allow", index, "from")
                 yield error("input-firewall-source", where, found=str(cause), expected="an address", remedy=remedy)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._base.findings import Finding, error
+from ..._base.place import Place
 from ..._base.schema import Spec, check
 from ..._engines.decided import Decided
 from ..._engines.placed import Host
@@ -41,7 +42,7 @@ class Port:
 
     host: str
     port: int
-    place: str
+    place: Place
     remedy: str = "write another port"
 
 
@@ -183,7 +184,7 @@ def declare(
             if not any(problem.severity == "error" for problem in problems):
                 declared[subject.name] = settings
                 claimed.append(claims)
-                taken = {**taken, **{(one.host, one.port): one.place for one in claims.ports}}
+                taken = {**taken, **{(one.host, one.port): one.place.text for one in claims.ports}}
         if subject.name not in declared:
             context = replace(context, refused=[*context.refused, subject.name])
         findings += problems
@@ -193,10 +194,10 @@ def declare(
 def _taken_twice(ports: Iterable[Port], taken: Taken) -> Iterator[Finding]:
     """One finding a place, whatever the number of its hosts."""
     holders = {**taken}
-    hosts: dict[tuple[str, int, str, str], list[str]] = {}
+    hosts: dict[tuple[Place, int, str, str], list[str]] = {}
     for one in ports:
-        holder = holders.setdefault((one.host, one.port), one.place)
-        if holder != one.place:
+        holder = holders.setdefault((one.host, one.port), one.place.text)
+        if holder != one.place.text:
             hosts.setdefault((one.place, one.port, holder, one.remedy), []).append(one.host)
     for (place, port, holder, remedy), on in hosts.items():
         yield error(

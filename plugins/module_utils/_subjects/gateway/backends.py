@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._base.findings import Finding, did_you_mean, error
+from ..._base.place import Place
 
 # One word of HAProxy's maps.
 _WORD = re.compile(r"[^\s#\"'\\\\%]{1,200}")
@@ -93,7 +94,7 @@ def _unlike(backend: Backend) -> Iterator[Finding]:
         if other.key != first.key:
             yield error(
                 "input-gateway-key",
-                f"fleet_services.{other.service}.api_key_file",
+                Place(service=other.service).below("api_key_file"),
                 found=f'another key than {first.service}\'s, and both serve the model "{backend.model}" at the gateway',
                 expected="one key for all that share a model's requests",
                 remedy=f"name one file as api_key_file in {first.service} and {other.service}; or give "
@@ -105,7 +106,7 @@ def _no_word(backend: Backend) -> Iterator[Finding]:
     if not _WORD.fullmatch(backend.model):
         yield error(
             "input-gateway-model",
-            f"fleet_services.{backend.name}.served_name",
+            Place(service=backend.name).below("served_name"),
             found=f'"{backend.model}"',
             expected="a name without spaces, quotes, #, % and backslashes, by which the gateway knows the model",
             remedy="write another served_name",
@@ -114,7 +115,7 @@ def _no_word(backend: Backend) -> Iterator[Finding]:
 
 def _wrong_aliases(aliases: Mapping[str, str], models: Sequence[str]) -> Iterator[Finding]:
     for alias, model in sorted(aliases.items()):
-        place = f"fleet_gateway.aliases.{alias}"
+        place = Place(variable="fleet_gateway").below("aliases", alias)
         if alias in models:
             yield error(
                 "input-gateway-alias",

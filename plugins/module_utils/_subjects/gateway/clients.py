@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..._base.findings import Finding, error
+from ..._base.place import Place
 from ..._base.yaml_text import read_yaml
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,60}")
@@ -21,7 +22,7 @@ _KEY = re.compile(r"[A-Za-z0-9._~+/=][A-Za-z0-9._~+/=-]{15,4095}")
 _EXPECTED = "one line a client, NAME: KEY, the key of at least 16 characters of A-Z, a-z, 0-9 and ._~+/=-"
 
 
-def client_problems(place: str, path: str, text: str) -> Iterator[Finding]:
+def client_problems(place: Place, path: str, text: str) -> Iterator[Finding]:
     """Why a file of keys can't work. No key is in a finding: findings are printed and kept."""
     try:
         read: Any = read_yaml(text)
@@ -48,7 +49,7 @@ def client_problems(place: str, path: str, text: str) -> Iterator[Finding]:
             yield _problem(place, words, "give each its own: a key names its client")
 
 
-def _problem(place: str, found: str, remedy: str) -> Finding:
+def _problem(place: Place, found: str, remedy: str) -> Finding:
     return error("input-gateway-keys", place, found=found, expected=_EXPECTED, remedy=remedy)
 
 
@@ -66,7 +67,7 @@ def first_key(text: str) -> str:
 
 def names_of(text: str) -> frozenset[str]:
     """The clients' names; none in a file that `client_problems` refuses."""
-    return frozenset() if next(client_problems("", "", text), None) is not None else frozenset(_clients(text))
+    return frozenset() if next(client_problems(Place(), "", text), None) is not None else frozenset(_clients(text))
 
 
 def key_of(text: str, name: str) -> str:
@@ -78,7 +79,7 @@ def key_of(text: str, name: str) -> str:
 
 
 def _clients(text: str) -> dict[str, str]:
-    if next(client_problems("", "", text), None) is not None:
+    if next(client_problems(Place(), "", text), None) is not None:
         raise ValueError(f"expected {_EXPECTED}")
     clients: dict[str, str] = read_yaml(text)
     return clients

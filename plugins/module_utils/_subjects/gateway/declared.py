@@ -9,6 +9,7 @@ from typing import Any
 from ..._base import secret_files
 from ..._base.addresses import in_url, is_address, is_network
 from ..._base.findings import Finding, error, unknown_host
+from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
@@ -16,7 +17,7 @@ from ..tls.declared import LOCAL, NAME_PATTERN, TLS
 from ..tls.declared import decide as decide_tls
 from .clients import client_problems
 
-PLACE = "fleet_gateway"
+PLACE = Place(variable="fleet_gateway")
 # By which a run removes it, and by which its certificate is called.
 NAME = "gateway"
 _PORT: Spec = {"type": "int", "min": 1, "max": 65535}
@@ -70,7 +71,7 @@ def decide(gateway: dict[str, Any], context: DeclareContext) -> Iterator[Finding
     if NAME in context.services:
         yield error(
             "input-gateway-name",
-            f"fleet_services.{NAME}",
+            Place(service=NAME),
             found=f"a service is called {NAME}, as is what fleet_gateway declares",
             expected="another name",
             remedy="rename the service",
@@ -79,7 +80,7 @@ def decide(gateway: dict[str, Any], context: DeclareContext) -> Iterator[Finding
     keys = folder / gateway["keys_file"]
     gateway["keys_file"] = str(keys)
     make = f"""(umask 077; mkdir -p {keys.parent}; echo "me: $(openssl rand -hex 32)" > {keys})"""
-    expected, place = "a YAML file with one line a client, NAME: KEY", f"{PLACE}.keys_file"
+    expected, place = "a YAML file with one line a client, NAME: KEY", PLACE.below("keys_file")
     text = yield from secret_files.named(
         "input-gateway-keys", place, keys, expected=expected, remedy=make, most=_MOST_BYTES
     )
@@ -94,13 +95,13 @@ def decide(gateway: dict[str, Any], context: DeclareContext) -> Iterator[Finding
     if wanted == "none":
         yield error(
             "input-gateway-tls",
-            f"{PLACE}.tls",
+            PLACE.below("tls"),
             found="none",
             expected=f"{LOCAL}, or certificate and key",
             remedy=f"write {LOCAL}: clients send their keys to it, which nobody else may read on the way",
         )
     named = gateway.get("name")
-    yield from decide_tls(NAME, gateway, f"{PLACE}.tls", wanted, [*reached, *([named] if named else [])], folder)
+    yield from decide_tls(NAME, gateway, PLACE.below("tls"), wanted, [*reached, *([named] if named else [])], folder)
     gateway["name"] = named or (floating or [hosts[name] for name in there] or [""])[0]
     # a name that is the gateway's alone; a host's leads to other programs too, which may know no TLS
     gateway["own_name"] = named if named and named not in reached and not is_address(named) else None
@@ -119,7 +120,7 @@ def _addresses(gateway: dict[str, Any], reached: list[str]) -> Iterator[Finding]
     if wrong:
         yield error(
             "input-gateway-address",
-            f"{PLACE}.addresses" if is_written else f"{PLACE}.hosts",
+            PLACE.below("addresses") if is_written else PLACE.below("hosts"),
             found=f"{', '.join(wrong)} is no address" if is_written else f"ansible_host is {', '.join(wrong)}, a name",
             expected="the addresses by which gateways come to the services, which their hosts let in alone",
             remedy="write addresses: [10.0.0.5], or the address as ansible_host",
@@ -141,7 +142,7 @@ def _floating(gateway: dict[str, Any], hosts: Mapping[str, str]) -> Iterator[Fin
     if wrong:
         yield error(
             "input-gateway-floating",
-            f"{PLACE}.address",
+            PLACE.below("address"),
             found=wrong,
             expected="an address of the hosts' network that is nobody's",
             remedy="write one that no host and no DHCP server gives to anybody",
@@ -150,7 +151,7 @@ def _floating(gateway: dict[str, Any], hosts: Mapping[str, str]) -> Iterator[Fin
     if len({*chosen}) < _LEAST_HOSTS:
         yield error(
             "input-gateway-floating",
-            f"{PLACE}.hosts",
+            PLACE.below("hosts"),
             found="one host",
             expected=f"two hosts or more, one of which has {address}",
             remedy="write a second host, or take address out",
@@ -161,7 +162,7 @@ def _floating(gateway: dict[str, Any], hosts: Mapping[str, str]) -> Iterator[Fin
     if len(known) != len(chosen) or alike != known:
         yield error(
             "input-gateway-floating",
-            f"{PLACE}.addresses",
+            PLACE.below("addresses"),
             found=", ".join(known),
             expected=f"an address of each of {', '.join(chosen)}, in their order and of the kind of {address}, by "
             "which they know each other",
@@ -173,11 +174,11 @@ def _floating(gateway: dict[str, Any], hosts: Mapping[str, str]) -> Iterator[Fin
 
 def _placement(gateway: Mapping[str, Any], hosts: Mapping[str, str]) -> Iterator[Finding]:
     chosen = gateway["hosts"]
-    yield from (unknown_host(f"{PLACE}.hosts", name, hosts) for name in sorted({*chosen} - {*hosts}))
+    yield from (unknown_host(PLACE.below("hosts"), name, hosts) for name in sorted({*chosen} - {*hosts}))
     if len({*chosen}) < len(chosen):
         yield error(
             "input-host-twice",
-            f"{PLACE}.hosts",
+            PLACE.below("hosts"),
             found="a host stands there twice",
             expected="each host once",
             remedy="remove one",
@@ -190,5 +191,5 @@ def ports(gateway: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def claims(gateway: Mapping[str, Any], _hosts: Mapping[str, Host]) -> Claims:
-    taken = [Port(host, port, f"{PLACE}.{key}") for key, port in ports(gateway) for host in gateway["hosts"]]
+    taken = [Port(host, port, PLACE.below(key)) for key, port in ports(gateway) for host in gateway["hosts"]]
     return Claims(taken, gateway["tls"], gateway["aliases"])

@@ -99,7 +99,7 @@ def _unreachable(placed: Placed, gateways: Sequence[str]) -> Iterator[Finding]:
     if away and placed.is_local:
         yield error(
             "input-gateway-listen",
-            f"{placed.place}.listen",
+            placed.place.below("listen"),
             found=f"{listen}, which the gateway on {', '.join(away)} does not reach",
             expected=f"an address of {head} for other hosts, or the gateway on {head} alone",
             remedy="take listen out: with a gateway its host lets nobody else in",
@@ -107,7 +107,7 @@ def _unreachable(placed: Placed, gateways: Sequence[str]) -> Iterator[Finding]:
     if placed.tls and not _tls_name(placed):
         yield error(
             "input-gateway-tls-name",
-            f"{placed.place}.tls.names",
+            placed.place.below("tls", "names"),
             found="addresses alone",
             expected="a name in the certificate, by which the gateway knows the service",
             remedy="write names with one, or tls: local",

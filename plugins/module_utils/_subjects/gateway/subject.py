@@ -9,6 +9,7 @@ from typing import Any
 from ..._base import layout
 from ..._base.findings import Finding, host_error, host_warning
 from ..._base.managed import Managed, ManagedJson, keyed, managed
+from ..._base.place import Place
 from ..._base.subject import Asked, Differences, Look, Subject, Unknown, View
 from .clients import clients_map
 from .reading import READS, secret_paths
@@ -139,7 +140,7 @@ def _obstacles(look: Look) -> Iterator[Finding]:
         if found := look.others_at(port, [_PROCESS] if ours else ()):
             yield host_error(
                 "gateway-port-taken",
-                "fleet_gateway",
+                Place(variable="fleet_gateway"),
                 found=found,
                 expected="a free port",
                 remedy=f"stop it, or write another {'port' if port == part['listens'][0] else 'redirect_port'}",

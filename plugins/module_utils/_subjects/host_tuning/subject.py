@@ -8,6 +8,7 @@ from typing import Any
 
 from ..._base.findings import Finding, host_error
 from ..._base.gb10 import fact
+from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._base.subject import Asked, Differences, Here, Look, Subject, View, with_defaults
 from ..._host.settings.kernel_settings import OFF, contradictions, swap_stays, sysctl_path
@@ -51,7 +52,7 @@ def host_tuning(here: Here) -> dict[str, Any]:
 
 def impossible(tuning: Mapping[str, Any]) -> list[Finding]:
     """What of a slice no kernel can be set to."""
-    return contradictions(tuning["sysctl"], "fleet_host.host_tuning.sysctl")
+    return contradictions(tuning["sysctl"], Place(variable="fleet_host", option="host_tuning.sysctl"))
 
 
 def named_paths(tuning: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -117,7 +118,7 @@ def _obstacles(look: Look) -> Iterator[Finding]:
         if paths.get(path, {"exists": True})["exists"] is False:
             yield host_error(
                 "tuning-unknown",
-                f"fleet_host.host_tuning.{key}",
+                Place(variable="fleet_host").below("host_tuning", key),
                 found=f"{path} is not on this host",
                 expected="a name that this host knows",
                 remedy="correct the name, or remove it for this host with null",

@@ -9,11 +9,12 @@ from typing import Any
 from ..._base import layout
 from ..._base.findings import Finding, error
 from ..._base.gb10 import fact
+from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._base.sizes import gib, size
 from ..._base.subject import Subject
 
-_PLACE = "fleet_host.memory_guard"
+_PLACE = Place(variable="fleet_host", option="memory_guard")
 _GIB: Spec = {"type": "number", "min": 0.1, "max": 64}
 SPEC: Spec = {
     "type": "map",
@@ -60,7 +61,7 @@ def refused(host: str, settings: Mapping[str, Any], left: int) -> Iterator[Findi
     if kill > term:
         yield error(
             "memory-guard-order",
-            f"{_PLACE}.kill_gib",
+            _PLACE.below("kill_gib"),
             found=f"{size(kill)}, and an engine is asked to end below {size(term)}",
             expected="less: who is not asked first can't end in order",
             remedy="write a smaller kill_gib, or none for half of term_gib",
@@ -69,7 +70,7 @@ def refused(host: str, settings: Mapping[str, Any], left: int) -> Iterator[Findi
     if 0 <= left < term:
         yield error(
             "memory-guarded",
-            host,
+            Place(host=host),
             found=f"{size(left)} are left by the plan, and the memory guard ends an engine below {size(term)}",
             expected="services that leave more",
             remedy="lower max_model_len, max_num_seqs or pool of a service, put one on another host, or lower "

@@ -11,11 +11,12 @@ from ..._base import secret_files
 from ..._base.addresses import is_network, wrong_listen
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.gb10 import fact
+from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
 
-PLACE = "fleet_monitoring"
+PLACE = Place(variable="fleet_monitoring")
 _FILE: Spec = {"type": "str", "min": 1, "expected": "a file of the controller"}
 _TEXT: Spec = {"type": "str", "required": True, "min": 3}
 MONITORING: Spec = {
@@ -59,7 +60,7 @@ def decide(monitoring: dict[str, Any], context: DeclareContext) -> Iterator[Find
         monitoring.setdefault(key, fact("monitoring", key))
     name = monitoring["host"]
     if name not in context.hosts:
-        yield unknown_host(f"{PLACE}.host", name, context.hosts)
+        yield unknown_host(PLACE.below("host"), name, context.hosts)
         return
     yield from wrong_listen(PLACE, monitoring["listen"])
     yield from _addresses(monitoring, context.hosts[name].address)
@@ -70,7 +71,7 @@ def claims(monitoring: Mapping[str, Any], hosts: Mapping[str, Host]) -> Claims:
     own, remedy = monitoring["host"], "give the other one another port: monitoring has this one"
     exporters = [Port(name, fact("monitoring", "exporter_port"), PLACE, remedy) for name in sorted(hosts)]
     alerts = Port(own, fact("monitoring", "alertmanager_port"), PLACE, remedy)
-    return Claims([*exporters, Port(own, monitoring["port"], f"{PLACE}.port"), alerts])
+    return Claims([*exporters, Port(own, monitoring["port"], PLACE.below("port")), alerts])
 
 
 def _addresses(monitoring: dict[str, Any], address: str) -> Iterator[Finding]:
@@ -81,7 +82,7 @@ def _addresses(monitoring: dict[str, Any], address: str) -> Iterator[Finding]:
         if not is_network(one):
             yield error(
                 "input-monitoring-address",
-                f"{PLACE}.addresses" if is_written else f"{PLACE}.host",
+                PLACE.below("addresses") if is_written else PLACE.below("host"),
                 found=f"{one} is no address" if is_written else f"ansible_host is {one}, a name",
                 expected="the addresses by which the host comes to the others, which let in it alone",
                 remedy="write addresses: [10.0.0.5], or the address as ansible_host",
@@ -95,7 +96,7 @@ def _files(alerts: dict[str, Any], folder: Path) -> Iterator[Finding]:
     for holder, key in named:
         path = folder / holder[key]
         holder[key] = str(path)
-        place = f"{PLACE}.alerts.{'email.' if holder is email else ''}{key}"
+        place = PLACE.below("alerts", *(["email"] if holder is email else []), key)
         rule, expected = "input-monitoring-file", "the password alone" if holder is email else "one URL, in one line"
         make = f"(umask 077; mkdir -p {path.parent}; cat > {path})"
         text = yield from secret_files.named(rule, place, path, expected=expected, remedy=make)

@@ -133,7 +133,7 @@ def _unreachable(service: Decided, collector: str) -> Iterator[Finding]:
     if placed.head.name != collector and placed.is_local:
         yield error(
             "input-monitoring-listen",
-            f"{placed.place}.listen",
+            placed.place.below("listen"),
             found=f"{listen}, which Prometheus on {collector} does not reach",
             expected=f"an address of {placed.head.name} for other hosts",
             remedy="take listen out, or write fleet_monitoring.host: " + placed.head.name,

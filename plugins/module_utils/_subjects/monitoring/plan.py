@@ -28,7 +28,7 @@ def shown_slice(slice_: Mapping[str, Any], guard_bytes: int, inventory: str) -> 
         "guard_bytes": guard_bytes,
         "services": [
             {key: service[key] for key in ("name", "rank", "status_file")}
-            | {"high_bytes": json.loads(service["files"][service["rank_file"]]["content"])["guard"]["high_bytes"]}
+            | {"high_bytes": service["supervisor"]["guard"]["high_bytes"]}
             for service in slice_["services"]
         ],
         "interfaces": [one["name"] for one in slice_["fabric"]["interfaces"]],

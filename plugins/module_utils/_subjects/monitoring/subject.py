@@ -10,6 +10,7 @@ from ..._base import layout
 from ..._base.findings import Finding, host_error
 from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson, managed
+from ..._base.place import Place
 from ..._base.subject import Differences, Look, Subject, View
 
 # The kernel cuts names.
@@ -32,7 +33,7 @@ def _obstacles(look: Look) -> Iterator[Finding]:
     if found := look.others_at(port, _PROCESSES):
         yield host_error(
             "monitoring-port-taken",
-            "fleet_monitoring",
+            Place(variable="fleet_monitoring"),
             found=found,
             expected="a free port, for the node exporter",
             remedy="stop it: `ss -ltnp` says who it is",

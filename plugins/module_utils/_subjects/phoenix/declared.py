@@ -12,11 +12,12 @@ from ..._base import secret_files
 from ..._base.addresses import wrong_listen
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.gb10 import fact
+from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
 
-PLACE = "fleet_phoenix"
+PLACE = Place(variable="fleet_phoenix")
 PHOENIX: Spec = {
     "type": "map",
     "options": {
@@ -46,17 +47,17 @@ def decide(phoenix: dict[str, Any], context: DeclareContext) -> Iterator[Finding
     path = context.folder / phoenix["secret_file"]
     phoenix["secret_file"] = str(path)
     if name not in context.hosts:
-        yield unknown_host(f"{PLACE}.host", name, context.hosts)
+        yield unknown_host(PLACE.below("host"), name, context.hosts)
     yield from wrong_listen(PLACE, phoenix["listen"])
     yield from _key_problems(path)
 
 
 def claims(phoenix: Mapping[str, Any], _hosts: Mapping[str, Host]) -> Claims:
-    return Claims([Port(phoenix["host"], phoenix["port"], f"{PLACE}.port")])
+    return Claims([Port(phoenix["host"], phoenix["port"], PLACE.below("port"))])
 
 
 def _key_problems(path: Path) -> Iterator[Finding]:
-    rule, place = "input-phoenix-secret", f"{PLACE}.secret_file"
+    rule, place = "input-phoenix-secret", PLACE.below("secret_file")
     expected = "one word of 32 to 1,024 letters, digits and ._~+/=-, with a digit and a small letter"
     make = f"(umask 077; mkdir -p {path.parent}; openssl rand -hex 32 > {path})"
     text = yield from secret_files.named(rule, place, path, expected=expected, remedy=make)

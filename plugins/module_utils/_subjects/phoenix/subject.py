@@ -9,6 +9,7 @@ from typing import Any
 from ..._base import layout
 from ..._base.findings import Finding, host_error
 from ..._base.managed import Managed, ManagedJson, content_of, managed
+from ..._base.place import Place
 from ..._base.subject import Differences, Look, Subject, View
 from .plan import LOCK, secrets_text
 
@@ -35,7 +36,7 @@ def _obstacles(look: Look) -> Iterator[Finding]:
     if found := look.others_at(port, [_SYSTEMD, "systemd-socket-", "systemd-socket-proxyd"]):
         yield host_error(
             "phoenix-port-taken",
-            "fleet_phoenix.port",
+            Place(variable="fleet_phoenix", option="port"),
             found=found,
             expected="a free port",
             remedy="stop it, or write another port",

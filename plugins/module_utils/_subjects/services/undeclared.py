@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from ..._base import layout
 from ..._base.findings import Finding, error, warning
+from ..._base.place import Place
 
 # ordered: by name. moved: to other hosts of this run. away: to hosts that this run leaves out. waiting: to hosts that
 # are out of reach. renamed: declared here, by a unit of an earlier release, which named them otherwise. gone: declared
@@ -120,7 +121,7 @@ def _files_of(name: str, *, goes_on: bool) -> list[str]:
 def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Finding]:
     """What a run has to say of them before its first change: errors refuse it, on all its hosts."""
     for one in found:
-        place = one.service
+        place = Place(service=one.service, thing=one.service)
         compiled = "" if layout.client_of(one.unit) else "what it has compiled, "
         container = f"its container {one.container}, {compiled}" if one.container else ""
         its = f"its unit, {container}its settings and secrets"
@@ -157,7 +158,7 @@ def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Fi
             yield _of_another_inventory(one, place, run["inventory"])
 
 
-def _of_another_inventory(one: Undeclared, place: str, inventory: str) -> Finding:
+def _of_another_inventory(one: Undeclared, place: Place, inventory: str) -> Finding:
     found = f"{one.unit} was written by the inventory {one.inventory}"
     if one.fate == "foreign":
         remedy = (

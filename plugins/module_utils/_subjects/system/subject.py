@@ -10,6 +10,7 @@ from typing import Any
 
 from ..._base.findings import Difference, Finding, Severity
 from ..._base.layout import MODELS
+from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._base.sizes import GIB, size
 from ..._base.subject import Asked, Differences, Here, Look, Subject, View
@@ -154,7 +155,7 @@ def bad_versions(look: Look) -> Iterator[Finding]:
             rule=f"known-bad {row['id']}",
             kind="host",
             severity="hint" if tolerated else severity,
-            place=f"{row['what']} {have}",
+            at=Place(thing=f"{row['what']} {have}"),
             found=have + (f", tolerated: {tolerated}" if tolerated else ""),
             expected=described(row),
             remedy=row["remedy"],

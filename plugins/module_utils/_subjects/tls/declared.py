@@ -11,6 +11,7 @@ from typing import Any
 from ..._base import secret_files
 from ..._base.addresses import is_address
 from ..._base.findings import Finding, error
+from ..._base.place import Place
 from ..._base.schema import Spec
 
 LOCAL, NONE = "local", "none"
@@ -52,7 +53,7 @@ def authority(folder: Path) -> str:
 
 
 def decide(
-    name: str, service: dict[str, Any], place: str, written: Any, reached_by: Iterable[str], folder: Path
+    name: str, service: dict[str, Any], place: Place, written: Any, reached_by: Iterable[str], folder: Path
 ) -> Iterator[Finding]:
     """``tls`` of a checked service becomes ``{certificate, key, ca, names, main}``, or None without encryption.
 
@@ -91,15 +92,15 @@ def decide(
 _ENDS = {"certificate": "crt", "key": "key"}
 
 
-def _file_problems(place: str, own: Mapping[str, str]) -> Iterator[Finding]:
+def _file_problems(place: Place, own: Mapping[str, str]) -> Iterator[Finding]:
     for key, path in own.items():
         if not Path(path).is_file():
             yield error(
                 "input-tls",
-                f"{place}.{key}",
+                place.below(key),
                 found=f"no file {path}",
                 expected=f"the {key} in PEM form",
                 remedy=f"write it there, or tls: {LOCAL} for a certificate that the collection makes",
             )
         elif key == "key" and not secret_files.is_encrypted(Path(path)):
-            yield from secret_files.others_may_read("input-tls", f"{place}.{key}", Path(path))
+            yield from secret_files.others_may_read("input-tls", place.below(key), Path(path))

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._base.findings import Finding, Severity
 from ..._base.gb10 import fact
+from ..._base.place import Place
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def problems(read: Mapping[str, Any], names: Collection[str]) -> Iterator[Proble
         yield Problem("warning", "certificate-names", f"it names {has}", f"{', '.join(missing)} as well")
 
 
-def of_owner(place: str, tls: Mapping[str, Any], read: Mapping[str, Any]) -> Iterator[Finding]:
+def of_owner(place: Place, tls: Mapping[str, Any], read: Mapping[str, Any]) -> Iterator[Finding]:
     """What is wrong with a certificate of the owner's, before a run. place: where it is declared. tls: of the
     service's or the gateway's slice. read: as above."""
     certificate, key = (tls[kind]["source"] for kind in ("certificate", "key"))
@@ -52,7 +53,7 @@ def of_owner(place: str, tls: Mapping[str, Any], read: Mapping[str, Any]) -> Ite
         yield Finding(
             one.severity,
             one.rule,
-            f"{place}.tls.certificate",
+            place.below("tls", "certificate"),
             found=f"{certificate}: {one.found}",
             expected=one.expected,
             remedy=f"have it renewed, with its key in {key}; or tls: local for one that the collection makes",

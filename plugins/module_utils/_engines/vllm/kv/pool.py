@@ -229,6 +229,7 @@ def block_refusal(layout: Layout) -> FleetError | None:
         f"({settings.max_num_batched_tokens}).",
         remedy=f"write --max-num-batched-tokens {block} or more",
         source="vllm/config/vllm.py, validate_block_size",
+        covers=("kv-late",),
     )
 
 

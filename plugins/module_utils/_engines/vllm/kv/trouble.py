@@ -24,6 +24,6 @@ def not_sized(place: str, *, found: str, expected: str, remedy: str) -> FleetErr
     return FleetError(memory_error("kv-unknown", place, found=found, expected=expected, remedy=remedy))
 
 
-def refusal(rule: str, place: str, *, words: str, remedy: str, source: str) -> FleetError:
+def refusal(rule: str, place: str, *, words: str, remedy: str, source: str, covers: tuple[str, ...] = ()) -> FleetError:
     """vLLM would stop its start with these words."""
-    return FleetError(memory_error(rule, place, found=words, remedy=remedy, source=source))
+    return FleetError(memory_error(rule, place, found=words, remedy=remedy, source=source, covers=covers))

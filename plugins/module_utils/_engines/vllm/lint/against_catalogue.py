@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ...._base.findings import Finding, Severity
+from ...._base.place import Place, argv
+from ...._base.place import env as variable_of
 from ..catalogue.releases import Catalogue, Option
 from ..text.command import MODULE, Command, Given, Words
 from ..text.values import variable_expects
@@ -39,7 +41,7 @@ def _catalogue_findings(view: View, words: Words, command: Command, env: Mapping
     for word in command.positional[1:]:
         yield error(
             "catalogue-surplus-word",
-            "argv",
+            argv(),
             found=f'"{cut(word)}"',
             expected="options after the model",
             remedy="drop it; if it is the value of a switch, the switch alone is on",
@@ -53,7 +55,7 @@ def _catalogue_findings(view: View, words: Words, command: Command, env: Mapping
 def _no_model(command: Command) -> Iterator[Finding]:
     if command.model is None and not command.has("--config"):
         remedy, reason = "write the model as the first word", "vLLM serves Qwen/Qwen3-0.6B then"
-        yield error("catalogue-no-model", "argv", found="no model", expected="a model", remedy=remedy, reason=reason)
+        yield error("catalogue-no-model", argv(), found="no model", expected="a model", remedy=remedy, reason=reason)
 
 
 def _module_words(view: View, command: Command) -> Iterator[Finding]:
@@ -62,7 +64,7 @@ def _module_words(view: View, command: Command) -> Iterator[Finding]:
         found, reason = f'"{cut(command.positional[0])}" as a word', "the module parses the word and doesn't use it"
         yield error(
             "catalogue-model-word",
-            "argv",
+            argv(),
             found=found,
             expected="--model MODEL",
             remedy="write --model before it",
@@ -71,7 +73,7 @@ def _module_words(view: View, command: Command) -> Iterator[Finding]:
     if view.since("0.29.0"):
         remedy = "write vllm serve MODEL"
         yield warning(
-            "catalogue-deprecated-entry", "argv", found=MODULE, expected="vllm serve", remedy=remedy, source=view.source
+            "catalogue-deprecated-entry", argv(), found=MODULE, expected="vllm serve", remedy=remedy, source=view.source
         )
 
 
@@ -85,7 +87,7 @@ def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding
         yield judged(
             rule="catalogue-model-option",
             severity=severity,
-            place="argv --model",
+            place=argv("--model"),
             found="an option",
             expected="the first word",
             remedy=f"write {cut(option)} as the first word",
@@ -96,7 +98,7 @@ def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding
         reason = "with --served-model-name vLLM wants the model as the first word"
         yield error(
             "catalogue-model-word",
-            "argv",
+            argv(),
             found=cut(words.words[0]),
             expected="the model first",
             remedy="move it",
@@ -124,8 +126,8 @@ def _options(view: View, command: Command) -> Iterator[Finding]:
             seen.add(given.name)
 
 
-def _place(given: Given) -> str:
-    return f"argv {cut(given.spelling)}"
+def _place(given: Given) -> Place:
+    return argv(cut(given.spelling))
 
 
 def _spelling(view: View, given: Given, option: Option) -> Iterator[Finding]:
@@ -194,7 +196,7 @@ def _unknown_option(view: View, given: Given) -> Finding:
 
 def _variable(view: View, name: str, value: str) -> Iterator[Finding]:
     variable = view.release.variables.get(name)
-    place = f"env {cut(name)}"
+    place = variable_of(cut(name))
     if variable is None:
         known = view.catalogue.variable_range(name)
         yield judged(
@@ -256,7 +258,7 @@ def _never_known(
             yield judged(
                 rule="catalogue-unknown-variable",
                 severity=severity,
-                place=f"env {cut(name)}",
+                place=variable_of(cut(name)),
                 found=found,
                 expected=expected,
                 remedy=remedy,

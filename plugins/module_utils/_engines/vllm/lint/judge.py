@@ -7,11 +7,12 @@ stays as it is, what one finds becomes a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ...._base.findings import Finding, ordered
+from ...._base.findings import Finding, ordered, uncovered
+from ...._base.place import Place
 from ..catalogue.releases import Catalogue, Release, load
 from ..rules import RULES, rules_for
 from ..rules.launch import Launch
@@ -33,10 +34,10 @@ class LintFinding(Finding):
 
 def lint_map(written: Any, catalogue: Catalogue | None = None) -> list[dict[str, Any]]:
     """A map as `lint.request.INPUT` describes it in, findings as maps out. Never raises."""
-    return [asdict(finding) for finding in lint_launch(written, catalogue)]
+    return [finding.as_dict() for finding in lint_launch(written, catalogue)]
 
 
-def lint_launch(written: Any, catalogue: Catalogue | None = None) -> list[Finding]:
+def lint_launch(written: Any, catalogue: Catalogue | None = None) -> list[LintFinding]:
     """Every finding about a launch that a map describes, and about the map itself, ordered."""
     known = catalogue or load()
     request, problems = read_request(written, known)
@@ -46,10 +47,10 @@ def lint_launch(written: Any, catalogue: Catalogue | None = None) -> list[Findin
     return ordered([*marked, *lint(request, known)])
 
 
-def lint(request: Request, catalogue: Catalogue) -> list[Finding]:
-    """Every finding about a launch, ordered, as `LintFinding`. The silenced ones are among them, marked."""
+def lint(request: Request, catalogue: Catalogue) -> list[LintFinding]:
+    """Every finding about a launch, ordered. The silenced ones are among them, marked."""
     views = [list(_findings(request, release, catalogue)) for release in request.releases or (None,)]
-    merged = [*_uncovered(_merged(views, request.releases)), *_unused(request.silence)]
+    merged = [*uncovered(_merged(views, request.releases)), *_unused(request.silence)]
     return ordered(_marked(_placed(finding, request.place), request.silence) for finding in merged)
 
 
@@ -94,31 +95,13 @@ def _merged(views: Sequence[Sequence[Finding]], releases: Sequence[Release]) -> 
     return merged
 
 
-def _uncovered(findings: Iterable[Finding]) -> list[Finding]:
-    """Without those that another finding says better: a rule's anywhere, the catalogue's at the same place."""
-    kept = list(findings)
-    covering = [(covered, finding) for finding in kept for covered in _covers(finding.rule)]
-    return [
-        finding
-        for finding in kept
-        if not any(
-            covered == finding.rule and (not covered.startswith("catalogue-") or better.place == finding.place)
-            for covered, better in covering
-        )
-    ]
-
-
-def _covers(rule: str) -> tuple[str, ...]:
-    return RULES[rule].covers if rule in RULES else ()
-
-
 def _placed(finding: Finding, place: str) -> Finding:
-    return replace(finding, place=f"{place}: {finding.place}") if place else finding
+    return replace(finding, at=finding.at.within(Place(thing=place))) if place else finding
 
 
 def _marked(finding: Finding, silence: Mapping[str, str]) -> LintFinding:
     reason = silence.get(finding.rule, "")
-    values = asdict(finding)
+    values = {one.name: getattr(finding, one.name) for one in fields(Finding)}
     return LintFinding(**(values | {"severity": "hint" if reason else finding.severity, "silenced": reason}))
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from ...._base.findings import Finding, Severity
 from ...._base.gb10 import ROOT
+from ...._base.place import Place, argv
+from ...._base.place import env as variable_of
 from ...._base.yaml_text import read_yaml
 from ..catalogue.version import Range, parse_range
 from ..text.command import Command
@@ -29,7 +31,7 @@ class Name:
     releases: Range | None = None
     severity: Severity = "error"
 
-    def finding(self, name: str, place: str, value: str | None) -> Finding:
+    def finding(self, name: str, place: Place, value: str | None) -> Finding:
         """What is found about one of its names where it is used."""
         return judged(
             rule=self.id,
@@ -54,8 +56,8 @@ def misleading() -> tuple[Name, ...]:
 
 def name_findings(command: Command, env: Mapping[str, str], version: str | None) -> Iterator[Finding]:
     """Of every misleading name in a command and its environment. version: the release, None where it isn't known."""
-    used = [(given.name, f"argv {cut(given.spelling)}", next(iter(given.values), None)) for given in command.given]
-    used += [(name, f"env {cut(name)}", value) for name, value in env.items()]
+    used = [(given.name, argv(cut(given.spelling)), next(iter(given.values), None)) for given in command.given]
+    used += [(name, variable_of(cut(name)), value) for name, value in env.items()]
     for row in misleading():
         if row.releases is None or (version is not None and version in row.releases):
             for name, place, value in used:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ...._base.findings import Finding, Severity
+from ...._base.place import Place, argv
 from ..catalogue.releases import Option, choices_of
 from ..text.command import Command, Given, as_json
 from ..text.values import option_expects
@@ -26,7 +27,7 @@ _PLUGINS = {"--reasoning-parser": "--reasoning-parser-plugin", "--tool-call-pars
 
 def value_findings(view: View, given: Given, option: Option, command: Command) -> Iterator[Finding]:
     """What is wrong with the values of one option."""
-    place = f"argv {cut(given.spelling)}" + (f".{cut(given.path)}" if given.path else "")
+    place = argv(cut(given.spelling) + (f".{cut(given.path)}" if given.path else ""))
     if given.path and option.type not in _JSON:
         yield error(
             "catalogue-unknown-key",
@@ -46,7 +47,7 @@ def value_findings(view: View, given: Given, option: Option, command: Command) -
         yield _unknown(view, "speculative_method", method, known, "", place)
 
 
-def _value(view: View, option: Option, value: str, command: Command, place: str) -> Iterator[Finding]:
+def _value(view: View, option: Option, value: str, command: Command, place: Place) -> Iterator[Finding]:
     expected = option_expects(option, value)
     if expected:
         yield _wrong(view, option, value, expected, place)
@@ -57,7 +58,7 @@ def _value(view: View, option: Option, value: str, command: Command, place: str)
         yield from _name(view, option, value, command, place)
 
 
-def _wrong(view: View, option: Option, value: str, expected: str, place: str) -> Finding:
+def _wrong(view: View, option: Option, value: str, expected: str, place: Place) -> Finding:
     known = view.catalogue.name_range(choices_of(option.name), value)
     found = f'"{cut(value)}"' + (f", known {known.words()}" if known else "")
     remedy = "quote it for the shell as '{...}'" if expected == "JSON" else "correct the value"
@@ -74,7 +75,7 @@ def _wrong(view: View, option: Option, value: str, expected: str, place: str) ->
     )
 
 
-def _keys(view: View, option: Option, keys: Iterable[str], place: str) -> Iterator[Finding]:
+def _keys(view: View, option: Option, keys: Iterable[str], place: Place) -> Iterator[Finding]:
     """Unknown keys of a JSON option: configuration classes refuse them, the older ones drop them silently."""
     known, strict = option.keys, option.strict
     if option.name == _SPECULATION:
@@ -95,7 +96,7 @@ def _keys(view: View, option: Option, keys: Iterable[str], place: str) -> Iterat
             )
 
 
-def _name(view: View, option: Option, value: str, command: Command, place: str) -> Iterator[Finding]:
+def _name(view: View, option: Option, value: str, command: Command, place: Place) -> Iterator[Finding]:
     """A name of a registry, or one of the values that the parser only suggests."""
     registry, fold = _NAMED.get(option.name, ("", str))
     known = view.release.registries.get(registry, ()) or option.suggested
@@ -106,7 +107,7 @@ def _name(view: View, option: Option, value: str, command: Command, place: str) 
         yield _unknown(view, registry or choices_of(option.name), value, known, plugin, place)
 
 
-def _unknown(view: View, registry: str, value: str, known: tuple[str, ...], plugin: str, place: str) -> Finding:
+def _unknown(view: View, registry: str, value: str, known: tuple[str, ...], plugin: str, place: Place) -> Finding:
     elsewhere = view.catalogue.name_range(registry, value)
     remedy = meant(value, known)
     if view.is_later(elsewhere):

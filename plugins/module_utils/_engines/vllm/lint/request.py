@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...._base.findings import Finding, FleetError
+from ...._base.place import Place, keys_of
 from ...._base.schema import Spec, check, options_of
 from ...._facts.models.facts import model_of
 from ..catalogue.releases import STORED, Catalogue, Release
@@ -107,7 +108,7 @@ def read_request(written: Any, catalogue: Catalogue) -> tuple[Request | None, li
 
 def _is_invalid(key: str, findings: Sequence[Finding]) -> bool:
     """Whether something is wrong with a part; environment and facts are used as far as they are right."""
-    return key != "env" and any(finding.place.startswith(f"lint.{key}") for finding in findings)
+    return key != "env" and any(keys_of(finding.option)[:1] == [key] for finding in findings)
 
 
 def _as_catalogue(findings: Sequence[Finding]) -> list[Finding]:
@@ -115,7 +116,7 @@ def _as_catalogue(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _problem(place: str, *, found: str, expected: str, remedy: str) -> Finding:
-    return error("lint-input", f"lint.{place}", found=found, expected=expected, remedy=remedy)
+    return error("lint-input", Place(variable="lint", option=place), found=found, expected=expected, remedy=remedy)
 
 
 def _docker(command: Any) -> tuple[dict[str, Any], list[Finding]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from ...._base.findings import Finding, Severity
+from ...._base.findings import Severity, finding
 from ..catalogue.releases import Catalogue, Release
 from ..catalogue.version import Range, parse
 
@@ -18,7 +18,7 @@ _SHOWN = 80
 _SHORT_LIST = 30
 
 # The builders of `_base.findings` for what the catalogue finds; `judged` where the severity is yet to be said.
-judged = partial(Finding, kind="catalogue")
+judged = partial(finding, kind="catalogue")
 error, warning, hint = partial(judged, "error"), partial(judged, "warning"), partial(judged, "hint")
 
 

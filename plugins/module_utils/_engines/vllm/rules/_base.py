@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from ...._base.findings import Finding, Severity
+from ...._base.place import Place, place_of
 from ..catalogue.version import parse_range
 from .launch import Launch
 
@@ -27,7 +28,7 @@ LASTS = {
 class Hit:
     """Where a rule applies, and what was found there. The rest: where it differs from the rule's."""
 
-    place: str
+    place: Place | str
     found: str
     severity: Severity | None = None
     expected: str = ""
@@ -76,12 +77,13 @@ class Rule:
                 rule=self.identity,
                 kind=self.kind,
                 severity=hit.severity or severity,
-                place=hit.place,
+                at=place_of(hit.place),
                 found=hit.found,
                 expected=hit.expected or self.expected,
                 remedy=hit.remedy or self.remedy,
                 reason=hit.reason or self.reason,
                 source=hit.source or self.source,
+                covers=self.covers,
             )
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ...._base.place import argv
 from ._base import Hit, Hits, rule
 from .launch import Launch
 
@@ -21,7 +22,7 @@ from .launch import Launch
 def open_to_everybody(launch: Launch) -> Hits:
     """A service that asks nobody for a key, on an address that others reach."""
     if launch.service.open:
-        yield Hit("argv --host", "open: true, on an address that other machines reach")
+        yield Hit(argv("--host"), "open: true, on an address that other machines reach")
 
 
 @rule(
@@ -40,4 +41,4 @@ def media_of_any_domain(launch: Launch) -> Hits:
     """A vision model that fetches media from whatever address a client names."""
     planned = launch.service.recipe is not None
     if planned and launch.serves and launch.model.vision and not launch.has("--allowed-media-domains"):
-        yield Hit("argv --allowed-media-domains", "not given: all domains")
+        yield Hit(argv("--allowed-media-domains"), "not given: all domains")

@@ -60,6 +60,7 @@ FACTS: dict[str, Fact] = {
     ),
     "service.non_kv_bytes": Fact("plan", "what a rank takes beside its KV pool"),
     "service.kv_pool_tokens": Fact("plan", "the KV pool's tokens, where the release prints a capacity"),
+    "service.pool_declared": Fact("plan", "whether `workload.pool` is written"),
     "service.kv_blocks": Fact("vllm_lint", "the KV blocks of a log; a plan says exactly where vLLM refuses them"),
     "service.kv_block_size": Fact("vllm_lint", "the block size of a log; the same"),
 }

@@ -7,10 +7,11 @@ import ipaddress
 import re
 
 from ...._base.gb10 import fact
+from ...._base.place import argv, env
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
-_EXECUTOR = "argv --distributed-executor-backend"
+_EXECUTOR = argv("--distributed-executor-backend")
 _MTU: int = fact("fabric", "mtu")
 # What an owner silences who runs a Ray that asks for no token.
 OPEN_RAY = "R158"
@@ -61,7 +62,7 @@ def ranks_and_hosts(launch: Launch) -> Hits:
     """A group whose ranks aren't its hosts."""
     hosts = launch.hosts or 1
     if hosts > 1 and launch.world_size != hosts * launch.host.gpus and not launch.has("--data-parallel-size"):
-        yield Hit("argv --tensor-parallel-size", f"{launch.world_size} ranks on {hosts} hosts")
+        yield Hit(argv("--tensor-parallel-size"), f"{launch.world_size} ranks on {hosts} hosts")
 
 
 @rule(
@@ -77,7 +78,7 @@ def ranks_and_hosts(launch: Launch) -> Hits:
 def graphs_in_group(launch: Launch) -> Hits:
     """CUDA graphs over several hosts."""
     if launch.spread and not launch.switch("--enforce-eager"):
-        yield Hit("argv --enforce-eager", "not given")
+        yield Hit(argv("--enforce-eager"), "not given")
 
 
 @rule(
@@ -91,7 +92,7 @@ def graphs_in_group(launch: Launch) -> Hits:
 def async_with_ray(launch: Launch) -> Hits:
     """--async-scheduling with the Ray executor before 0.21.0."""
     if launch.switch("--async-scheduling") and launch.executor == "ray":
-        yield Hit("argv --async-scheduling", "with ray")
+        yield Hit(argv("--async-scheduling"), "with ray")
 
 
 @rule(
@@ -125,7 +126,7 @@ def no_executor(launch: Launch) -> Hits:
 def no_interface(launch: Launch) -> Hits:
     """A group without NCCL_SOCKET_IFNAME."""
     if launch.spread and not launch.env.get("NCCL_SOCKET_IFNAME"):
-        yield Hit("env NCCL_SOCKET_IFNAME", "not set")
+        yield Hit(env("NCCL_SOCKET_IFNAME"), "not set")
 
 
 @rule(
@@ -181,9 +182,9 @@ def no_gpudirect(launch: Launch) -> Hits:
     """GPUDirect RDMA asked for on GB10."""
     level, dmabuf = launch.env.get("NCCL_NET_GDR_LEVEL"), launch.env.get("NCCL_DMABUF_ENABLE")
     if launch.gb10 and level not in (None, "LOC", "0"):
-        yield Hit("env NCCL_NET_GDR_LEVEL", show(level), expected="LOC")
+        yield Hit(env("NCCL_NET_GDR_LEVEL"), show(level), expected="LOC")
     if launch.gb10 and dmabuf == "1":
-        yield Hit("env NCCL_DMABUF_ENABLE", show(dmabuf), expected="0")
+        yield Hit(env("NCCL_DMABUF_ENABLE"), show(dmabuf), expected="0")
 
 
 @rule(
@@ -202,7 +203,7 @@ def ngc_plugin(launch: Launch) -> Hits:
         return
     for name, value in wanted.items():
         if launch.env.get(name) != value:
-            yield Hit(f"env {name}", show(launch.env.get(name)), expected=value)
+            yield Hit(env(name), show(launch.env.get(name)), expected=value)
 
 
 @rule(
@@ -221,7 +222,7 @@ def device_without_address(launch: Launch) -> Hits:
     addresses = launch.host.rdma_addresses
     for device in _devices(launch):
         if addresses and not addresses.get(device):
-            yield Hit("env NCCL_IB_HCA", f"{device} has no address")
+            yield Hit(env("NCCL_IB_HCA"), f"{device} has no address")
 
 
 @rule(
@@ -253,7 +254,7 @@ def small_frames(launch: Launch) -> Hits:
 def two_rails(launch: Launch) -> Hits:
     """Two devices in NCCL_IB_HCA."""
     if len(_devices(launch)) > 1:
-        yield Hit("env NCCL_IB_HCA", launch.env["NCCL_IB_HCA"])
+        yield Hit(env("NCCL_IB_HCA"), launch.env["NCCL_IB_HCA"])
 
 
 @rule(
@@ -269,7 +270,7 @@ def ray_memory_monitor(launch: Launch) -> Hits:
     """Ray over several hosts with its memory monitor on."""
     variable = launch.env.get("RAY_memory_monitor_refresh_ms")
     if launch.spread and launch.executor == "ray" and variable != "0":
-        yield Hit("env RAY_memory_monitor_refresh_ms", show(variable))
+        yield Hit(env("RAY_memory_monitor_refresh_ms"), show(variable))
 
 
 @rule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from ...._base.place import argv
 from ..catalogue.releases import classes_of
 from ..text.image_facts import moving_tag
 from ._base import Hit, Hits, rule, show
@@ -30,7 +31,7 @@ def serve_twice(launch: Launch) -> Hits:
     """`vllm` in the command of an upstream image, whose entrypoint is `vllm serve`."""
     starts = launch.argv[:1] == ("vllm",) and not launch.before("0.11.1")
     if launch.family == "upstream" and not _shell(launch) and starts:
-        yield Hit("argv", " ".join(launch.argv[:2]))
+        yield Hit(argv(), " ".join(launch.argv[:2]))
 
 
 @rule(
@@ -45,7 +46,7 @@ def serve_twice(launch: Launch) -> Hits:
 def serve_missing(launch: Launch) -> Hits:
     """An NGC image whose command doesn't begin with a program."""
     if launch.family == "ngc" and not _shell(launch) and launch.words.form == "bare" and launch.argv:
-        yield Hit("argv", show(launch.argv[0]))
+        yield Hit(argv(), show(launch.argv[0]))
 
 
 @rule(
@@ -125,7 +126,7 @@ def ray_not_installed(launch: Launch) -> Hits:
     wants = {option: launch.text(option) for option in ("--distributed-executor-backend", "--data-parallel-backend")}
     for option, value in wants.items():
         if value == "ray" and launch.family in ("upstream", "ngc") and "ray" not in launch.words.script:
-            yield Hit(f"argv {option}", "ray")
+            yield Hit(argv(option), "ray")
 
 
 @rule(

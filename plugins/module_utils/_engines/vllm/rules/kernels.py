@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ...._base.findings import Severity
+from ...._base.place import argv, env
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
@@ -37,7 +38,7 @@ def quantization_mismatch(launch: Launch) -> Hits:
     """--quantization for a compressed-tensors checkpoint."""
     given = launch.text("--quantization")
     if launch.model.quant_method == "compressed-tensors" and given not in (None, "None", "compressed-tensors"):
-        yield Hit("argv --quantization", show(given), expected="no --quantization, or compressed-tensors")
+        yield Hit(argv("--quantization"), show(given), expected="no --quantization, or compressed-tensors")
 
 
 @rule(
@@ -59,7 +60,7 @@ def fp4_moe_kernel(launch: Launch) -> Hits:
     if launch.model.is_(_GEMMA_MOE) and launch.before("0.20.0"):
         return  # R048
     if _nvfp4_moe(launch) and not (_marlin_forced(launch) or backend in _FP4_MOE_BACKENDS or accepted or flashinfer):
-        yield Hit("argv --moe-backend", show(backend))
+        yield Hit(argv("--moe-backend"), show(backend))
 
 
 @rule(
@@ -73,7 +74,7 @@ def fp4_moe_kernel(launch: Launch) -> Hits:
 def gemma4_moe_kernel(launch: Launch) -> Hits:
     """Gemma-4-26B-A4B NVFP4 on GB10 without Marlin."""
     if launch.gb10 and launch.model.is_(_GEMMA_MOE) and launch.moe_backend != "marlin":
-        yield Hit("argv --moe-backend", show(launch.moe_backend))
+        yield Hit(argv("--moe-backend"), show(launch.moe_backend))
 
 
 @rule(
@@ -88,7 +89,7 @@ def gemma4_moe_kernel(launch: Launch) -> Hits:
 def cutlass_alternative(launch: Launch) -> Hits:
     """Marlin on the checkpoint for which flashinfer_cutlass was reported faster."""
     if launch.model.is_(_CUTLASS_IS_WELL) and launch.moe_backend == "marlin":
-        yield Hit("argv --moe-backend", "marlin")
+        yield Hit(argv("--moe-backend"), "marlin")
 
 
 @rule(
@@ -123,7 +124,7 @@ def _dense_marlin(launch: Launch) -> bool:
 
 def _nano_without_marlin(launch: Launch) -> Hits:
     if launch.model.is_(_NANO) and not _dense_marlin(launch):
-        yield Hit("env VLLM_NVFP4_GEMM_BACKEND", show(launch.env.get("VLLM_NVFP4_GEMM_BACKEND")))
+        yield Hit(env("VLLM_NVFP4_GEMM_BACKEND"), show(launch.env.get("VLLM_NVFP4_GEMM_BACKEND")))
 
 
 @rule(
@@ -137,7 +138,7 @@ def _nano_without_marlin(launch: Launch) -> Hits:
 def dense_fp4_kernel(launch: Launch) -> Hits:
     """An NVFP4 model on GB10 before 0.20.0 without Marlin for dense layers."""
     if launch.gb10 and launch.model.nvfp4 and not _dense_marlin(launch):
-        yield Hit("env VLLM_NVFP4_GEMM_BACKEND", show(launch.env.get("VLLM_NVFP4_GEMM_BACKEND")))
+        yield Hit(env("VLLM_NVFP4_GEMM_BACKEND"), show(launch.env.get("VLLM_NVFP4_GEMM_BACKEND")))
 
 
 @rule(
@@ -158,9 +159,9 @@ def fp8_moe_kernel(launch: Launch) -> Hits:
         return
     if launch.since("0.29.0"):
         if variable is not None and launch.moe_backend is None:
-            yield Hit("env VLLM_TEST_FORCE_FP8_MARLIN", show(variable), expected=_MARLIN, remedy=f"write {_MARLIN}")
+            yield Hit(env("VLLM_TEST_FORCE_FP8_MARLIN"), show(variable), expected=_MARLIN, remedy=f"write {_MARLIN}")
     elif variable != "1":
-        yield Hit("env VLLM_TEST_FORCE_FP8_MARLIN", show(variable))
+        yield Hit(env("VLLM_TEST_FORCE_FP8_MARLIN"), show(variable))
 
 
 @rule(
@@ -191,7 +192,7 @@ def one_backend_for_hybrid(launch: Launch) -> Hits:
     """--attention-backend on a hybrid model whose recipe doesn't ask for it."""
     asked = launch.model.family == "qwen3-coder-next" and launch.attention_backend == "FLASHINFER"
     if launch.model.hybrid and launch.has("--attention-backend") and not asked and launch.method != "dflash":
-        yield Hit("argv --attention-backend", show(launch.text("--attention-backend")))
+        yield Hit(argv("--attention-backend"), show(launch.text("--attention-backend")))
 
 
 @rule(
@@ -207,7 +208,7 @@ def coder_next_context(launch: Launch) -> Hits:
     """Qwen3-Coder-Next with a long context and another backend than FlashInfer."""
     long = (launch.number("--max-model-len") or 0) > 60_000
     if launch.model.family == "qwen3-coder-next" and long and launch.attention_backend != "FLASHINFER":
-        yield Hit("argv --attention-backend", show(launch.attention_backend))
+        yield Hit(argv("--attention-backend"), show(launch.attention_backend))
 
 
 @rule(
@@ -222,7 +223,7 @@ def coder_next_context(launch: Launch) -> Hits:
 def moe_backend_of_dense(launch: Launch) -> Hits:
     """--moe-backend for a dense model."""
     if launch.model.moe is False and launch.has("--moe-backend"):
-        yield Hit("argv --moe-backend", show(launch.moe_backend))
+        yield Hit(argv("--moe-backend"), show(launch.moe_backend))
 
 
 @rule(
@@ -239,7 +240,7 @@ def backend_without_recipe(launch: Launch) -> Hits:
     """A pinned backend in a service without a recipe."""
     for option in ("--moe-backend", "--attention-backend"):
         if launch.service.recipe == "" and launch.text(option) not in (None, "auto"):
-            yield Hit(f"argv {option}", show(launch.text(option)))
+            yield Hit(argv(option), show(launch.text(option)))
 
 
 @rule(
@@ -254,7 +255,7 @@ def dflash_attention(launch: Launch) -> Hits:
     """DFlash on GB10 without Triton attention, in a stock image."""
     stock = launch.family in (None, "upstream", "ngc")
     if launch.method == "dflash" and launch.gb10 and stock and launch.attention_backend != "TRITON_ATTN":
-        yield Hit("argv --attention-backend", show(launch.attention_backend))
+        yield Hit(argv("--attention-backend"), show(launch.attention_backend))
 
 
 @rule(
@@ -270,7 +271,7 @@ def dflash_deep_gemm(launch: Launch) -> Hits:
     if launch.method == "dflash" and launch.env.get("VLLM_USE_DEEP_GEMM") != "0":
         # a build of somebody's own may have mended it: jethac/dgx-spark-hijinks served with four of 0.20.1
         mended: Severity | None = "warning" if launch.family in ("custom", "eugr") else None
-        yield Hit("env VLLM_USE_DEEP_GEMM", show(launch.env.get("VLLM_USE_DEEP_GEMM")), severity=mended)
+        yield Hit(env("VLLM_USE_DEEP_GEMM"), show(launch.env.get("VLLM_USE_DEEP_GEMM")), severity=mended)
 
 
 @rule(
@@ -285,7 +286,7 @@ def drafter_attention(launch: Launch) -> Hits:
     """An attention backend for the drafter on GB10."""
     backend = launch.speculation.get("attention_backend")
     if backend is not None and launch.gb10 and str(backend).upper() != "B12X":
-        yield Hit("argv --speculative-config", f"attention_backend {show(backend)}")
+        yield Hit(argv("--speculative-config"), f"attention_backend {show(backend)}")
 
 
 @rule(
@@ -300,4 +301,4 @@ def drafter_attention(launch: Launch) -> Hits:
 def chunked_prefill_on_ssm_moe(launch: Launch) -> Hits:
     """--enable-chunked-prefill given explicitly on an SSM and MoE model."""
     if launch.model.ssm and launch.model.moe and launch.switch("--enable-chunked-prefill"):
-        yield Hit("argv --enable-chunked-prefill", "given")
+        yield Hit(argv("--enable-chunked-prefill"), "given")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ...._base.place import argv
 from ...._facts.models.facts import drafter_fits
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
@@ -31,7 +32,7 @@ def _tokens(launch: Launch) -> int | None:
 def dflash_fp8_kv(launch: Launch) -> Hits:
     """DFlash with an FP8 KV cache."""
     if launch.method == "dflash" and _fp8_kv(launch):
-        yield Hit("argv --kv-cache-dtype", show(launch.kv_dtype))
+        yield Hit(argv("--kv-cache-dtype"), show(launch.kv_dtype))
 
 
 @rule(
@@ -45,7 +46,7 @@ def dflash_fp8_kv(launch: Launch) -> Hits:
 def nvfp4_kv(launch: Launch) -> Hits:
     """An NVFP4 KV cache on GB10 before 0.33.0."""
     if launch.gb10 and launch.kv_dtype == "nvfp4":
-        yield Hit("argv --kv-cache-dtype", show(launch.kv_dtype))
+        yield Hit(argv("--kv-cache-dtype"), show(launch.kv_dtype))
 
 
 @rule(
@@ -61,7 +62,7 @@ def gemma4_coder_kv(launch: Launch) -> Hits:
     """gemma-4-12B-coder with its MTP draft and no FP8 KV cache."""
     coder = launch.model.is_(r".*/gemma-?4-12b-coder.*mtp.*")
     if coder and launch.method == "mtp" and launch.kv_dtype not in ("fp8", "fp8_e4m3"):
-        yield Hit("argv --kv-cache-dtype", show(launch.text("--kv-cache-dtype")))
+        yield Hit(argv("--kv-cache-dtype"), show(launch.text("--kv-cache-dtype")))
 
 
 @rule(
@@ -90,7 +91,7 @@ def laguna_fp8_kv(launch: Launch) -> Hits:
 def qwen35_fp8_kv(launch: Launch) -> Hits:
     """Qwen3.5 with an FP8 KV cache."""
     if launch.model.family == "qwen3.5" and _fp8_kv(launch):
-        yield Hit("argv --kv-cache-dtype", show(launch.kv_dtype))
+        yield Hit(argv("--kv-cache-dtype"), show(launch.kv_dtype))
 
 
 @rule(
@@ -105,7 +106,7 @@ def qwen35_fp8_kv(launch: Launch) -> Hits:
 def nano_without_fp8_kv(launch: Launch) -> Hits:
     """Nemotron-3 Nano NVFP4 without an FP8 KV cache."""
     if launch.model.is_(r".*nemotron-3-nano-30b-a3b.*nvfp4.*") and not _fp8_kv(launch):
-        yield Hit("argv --kv-cache-dtype", show(launch.text("--kv-cache-dtype")))
+        yield Hit(argv("--kv-cache-dtype"), show(launch.text("--kv-cache-dtype")))
 
 
 @rule(
@@ -121,7 +122,7 @@ def nano_without_fp8_kv(launch: Launch) -> Hits:
 def fp8_kv_without_recipe(launch: Launch) -> Hits:
     """An FP8 KV cache in a service without a recipe."""
     if launch.service.recipe == "" and _fp8_kv(launch):
-        yield Hit("argv --kv-cache-dtype", show(launch.kv_dtype))
+        yield Hit(argv("--kv-cache-dtype"), show(launch.kv_dtype))
 
 
 @rule(
@@ -153,7 +154,7 @@ def other_models_drafter(launch: Launch) -> Hits:
     """A drafter that was trained for another model."""
     drafter = launch.speculation.get("model")
     if isinstance(drafter, str) and launch.model.repository and drafter_fits(drafter, launch.model) is False:
-        yield Hit("argv --speculative-config", f'model "{drafter}" for {launch.model.repository}')
+        yield Hit(argv("--speculative-config"), f'model "{drafter}" for {launch.model.repository}')
 
 
 @rule(
@@ -188,7 +189,7 @@ def number_of_draft_tokens(launch: Launch) -> Hits:
     high = launch.method == "mtp" and tokens is not None and tokens > 5
     odd = launch.method == "dflash" and tokens is not None and not 7 <= tokens <= 16
     if high or odd:
-        yield Hit("argv --speculative-config", f"{tokens} tokens with {launch.method}")
+        yield Hit(argv("--speculative-config"), f"{tokens} tokens with {launch.method}")
 
 
 @rule(
@@ -204,7 +205,7 @@ def speculation_under_load(launch: Launch) -> Hits:
     """Speculation in a service for many requests at a time."""
     many = (launch.number("--max-num-seqs") or 0) > 8 or launch.service.profile == "concurrent"
     if launch.method and many and "num_speculative_tokens_per_batch_size" not in launch.speculation:
-        yield Hit("argv --speculative-config", f"{launch.method} with {show(launch.text('--max-num-seqs'))} sequences")
+        yield Hit(argv("--speculative-config"), f"{launch.method} with {show(launch.text('--max-num-seqs'))} sequences")
 
 
 @rule(
@@ -220,7 +221,7 @@ def speculation_under_load(launch: Launch) -> Hits:
 def mtp_and_prefix_cache(launch: Launch) -> Hits:
     """MTP with prefix caching for a single user."""
     if launch.method == "mtp" and launch.service.profile == "single-user" and launch.prefix_caching:
-        yield Hit("argv --enable-prefix-caching", "on")
+        yield Hit(argv("--enable-prefix-caching"), "on")
 
 
 @rule(
@@ -238,7 +239,7 @@ def async_with_lookup(launch: Launch) -> Hits:
     if launch.switch("--async-scheduling") and (
         launch.method in refused or (launch.method and launch.before("0.12.0"))
     ):
-        yield Hit("argv --async-scheduling", f"with method {launch.method}")
+        yield Hit(argv("--async-scheduling"), f"with method {launch.method}")
 
 
 @rule(
@@ -254,7 +255,7 @@ def async_with_lookup(launch: Launch) -> Hits:
 def suffix_not_installed(launch: Launch) -> Hits:
     """Suffix decoding, whose package no image ships."""
     if launch.method == "suffix" and "arctic" not in launch.words.script and launch.family != "custom":
-        yield Hit("argv --speculative-config", "method suffix")
+        yield Hit(argv("--speculative-config"), "method suffix")
 
 
 @rule(
@@ -270,7 +271,7 @@ def super_mtp_tools(launch: Launch) -> Hits:
     """Nemotron-3-Super with MTP and a tool parser."""
     mtp = launch.method in ("mtp", "nemotron_h_mtp")
     if launch.model.is_(".*nemotron-3-super.*") and mtp and launch.text("--tool-call-parser"):
-        yield Hit("argv --speculative-config", f"method {launch.method}")
+        yield Hit(argv("--speculative-config"), f"method {launch.method}")
 
 
 @rule(
@@ -285,4 +286,4 @@ def super_mtp_tools(launch: Launch) -> Hits:
 def qwen36_mtp_loops(launch: Launch) -> Hits:
     """Qwen3.6-35B-A3B with MTP."""
     if launch.method == "mtp" and launch.model.is_(r".*/Qwen3\.6-35B-A3B.*"):
-        yield Hit("argv --speculative-config", "method mtp")
+        yield Hit(argv("--speculative-config"), "method mtp")

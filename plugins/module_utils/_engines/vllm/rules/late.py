@@ -7,6 +7,7 @@ X: read from the releases' sources. K: checks of the KV cache's start-up. L: fro
 from __future__ import annotations
 
 from ...._base.gb10 import fact
+from ...._base.place import argv
 from ._base import Hit, Hits, memory_rule, rule, show
 from .launch import Launch
 
@@ -31,11 +32,11 @@ def nodes_without_ray(launch: Launch) -> Hits:
         return
     rank = launch.number("--node-rank") or 0
     if launch.executor == "ray":
-        yield Hit("argv --nnodes", "with ray", expected="no ray", remedy="drop one of them")
+        yield Hit(argv("--nnodes"), "with ray", expected="no ray", remedy="drop one of them")
     if not launch.has("--master-addr"):
-        yield Hit("argv --master-addr", "not given", expected="the head's address", remedy="write it on every host")
+        yield Hit(argv("--master-addr"), "not given", expected="the head's address", remedy="write it on every host")
     if rank > 0 and not launch.has("--headless"):
-        yield Hit("argv --headless", f"not given on rank {rank:.0f}", expected="--headless", remedy="write it")
+        yield Hit(argv("--headless"), f"not given on rank {rank:.0f}", expected="--headless", remedy="write it")
 
 
 @rule(
@@ -51,7 +52,7 @@ def b12x_not_installed(launch: Launch) -> Hits:
     """A b12x backend in a stock image."""
     for option in ("--moe-backend", "--linear-backend", "--attention-backend"):
         if (launch.text(option) or "").lower() == "b12x" and launch.family in _STOCK:
-            yield Hit(f"argv {option}", "b12x")
+            yield Hit(argv(option), "b12x")
 
 
 @rule(
@@ -69,7 +70,7 @@ def backend_without_scheme(launch: Launch) -> Hits:
     # read in 0.32.0 and 0.33.0: it quantizes activations in the kernel (experts/flashinfer_b12x_moe.py)
     more = ["flashinfer_b12x"] if launch.since("0.32.0") else []
     if weights_only and launch.moe_backend not in (None, "auto", "marlin", "humming", "b12x", *more):
-        yield Hit("argv --moe-backend", show(launch.moe_backend))
+        yield Hit(argv("--moe-backend"), show(launch.moe_backend))
 
 
 @rule(
@@ -86,7 +87,7 @@ def half_a_pair(launch: Launch) -> Hits:
     pairs = {"--enable-log-outputs": "--enable-log-requests", "--enable-auto-tool-choice": "--tool-call-parser"}
     for option, needed in pairs.items():
         if launch.switch(option) and not (launch.switch(needed) or launch.text(needed)):
-            yield Hit(f"argv {option}", f"without {needed}", expected=needed, remedy=f"add {needed}")
+            yield Hit(argv(option), f"without {needed}", expected=needed, remedy=f"add {needed}")
 
 
 @rule(
@@ -103,7 +104,7 @@ def threads_and_strategy(launch: Launch) -> Hits:
     threads = launch.command.json("--model-loader-extra-config").get("enable_multithread_load")
     strategy = launch.text("--safetensors-load-strategy")
     if threads and strategy not in (None, "lazy"):
-        yield Hit("argv --safetensors-load-strategy", show(strategy))
+        yield Hit(argv("--safetensors-load-strategy"), show(strategy))
 
 
 @rule(
@@ -119,7 +120,7 @@ def headless_servers(launch: Launch) -> Hits:
     """API servers on a headless host."""
     count = launch.number("--api-server-count") or 0
     if launch.has("--headless") and count > 0:
-        yield Hit("argv --api-server-count", f"{count:.0f}")
+        yield Hit(argv("--api-server-count"), f"{count:.0f}")
 
 
 @rule(
@@ -135,7 +136,7 @@ def align_needs_chunks(launch: Launch) -> Hits:
     """A hybrid model with prefix caching and without chunked prefill."""
     align = launch.text("--mamba-cache-mode") == "align" or launch.within("0.20.0..0.21.0, 0.28.0..")
     if launch.model.hybrid and launch.prefix_caching and align and launch.switch("--enable-chunked-prefill") is False:
-        yield Hit("argv --enable-chunked-prefill", "off")
+        yield Hit(argv("--enable-chunked-prefill"), "off")
 
 
 @memory_rule(
@@ -152,7 +153,7 @@ def fewer_blocks_than_sequences(launch: Launch) -> Hits:
     """A Mamba model with more sequences than KV blocks."""
     blocks, sequences = launch.service.kv_blocks, launch.number("--max-num-seqs") or 1024
     if launch.model.hybrid and blocks is not None and sequences > blocks and not launch.switch("--enforce-eager"):
-        yield Hit("argv --max-num-seqs", f"{sequences:.0f} for {blocks} blocks")
+        yield Hit(argv("--max-num-seqs"), f"{sequences:.0f} for {blocks} blocks")
 
 
 @memory_rule(
@@ -169,7 +170,7 @@ def batch_below_block(launch: Launch) -> Hits:
     block, batch = launch.service.kv_block_size, launch.number("--max-num-batched-tokens") or 2048
     align = launch.text("--mamba-cache-mode") == "align" or launch.within("0.20.0..0.21.0")
     if launch.model.hybrid and launch.prefix_caching and align and block is not None and block > batch:
-        yield Hit("argv --max-num-batched-tokens", f"{batch:.0f} for a block of {block}")
+        yield Hit(argv("--max-num-batched-tokens"), f"{batch:.0f} for a block of {block}")
 
 
 @rule(
@@ -183,7 +184,7 @@ def batch_below_block(launch: Launch) -> Hits:
 def mla_fp8(launch: Launch) -> Hits:
     """Latent attention with an FP8 KV cache on 0.17."""
     if launch.gb10 and launch.model.mla and launch.kv_dtype.startswith("fp8"):
-        yield Hit("argv --kv-cache-dtype", show(launch.kv_dtype))
+        yield Hit(argv("--kv-cache-dtype"), show(launch.kv_dtype))
 
 
 @memory_rule(
@@ -198,7 +199,7 @@ def swap_space(launch: Launch) -> Hits:
     """--swap-space beyond what the host has."""
     space = (launch.number("--swap-space") or 0) * _GIB * (launch.number("--tensor-parallel-size") or 1)
     if space > 0.7 * launch.host.memory_bytes:
-        yield Hit("argv --swap-space", f"{space / _GIB:.0f} GiB")
+        yield Hit(argv("--swap-space"), f"{space / _GIB:.0f} GiB")
 
 
 @rule(
@@ -216,7 +217,7 @@ def dspark_tokens(launch: Launch) -> Hits:
     tokens = launch.speculation.get("num_speculative_tokens")
     drafts = launch.method == "dspark" and launch.model.is_(r".*DeepSeek-V4(-Flash)?(-DSpark)?")
     if drafts and tokens not in (None, 5, "5"):
-        yield Hit("argv --speculative-config", f"{tokens} tokens")
+        yield Hit(argv("--speculative-config"), f"{tokens} tokens")
 
 
 @memory_rule(
@@ -233,7 +234,7 @@ def share_in_gigabytes(launch: Launch) -> Hits:
     """A utilization that is no fraction."""
     share = launch.utilization
     if share is not None and not 0 < share <= 1:
-        yield Hit("argv --gpu-memory-utilization", f"{share:g}")
+        yield Hit(argv("--gpu-memory-utilization"), f"{share:g}")
 
 
 @memory_rule(
@@ -248,7 +249,7 @@ def share_in_gigabytes(launch: Launch) -> Hits:
 def bytes_without_guard(launch: Launch) -> Hits:
     """--kv-cache-memory-bytes instead of a share."""
     if launch.has("--kv-cache-memory-bytes") and not launch.has("--gpu-memory-utilization"):
-        yield Hit("argv --kv-cache-memory-bytes", show(launch.text("--kv-cache-memory-bytes")))
+        yield Hit(argv("--kv-cache-memory-bytes"), show(launch.text("--kv-cache-memory-bytes")))
 
 
 @memory_rule(
@@ -263,7 +264,7 @@ def bytes_without_guard(launch: Launch) -> Hits:
 def instanttensor_room(launch: Launch) -> Hits:
     """instanttensor, which keeps memory."""
     if launch.text("--load-format") == "instanttensor":
-        yield Hit("argv --load-format", "instanttensor")
+        yield Hit(argv("--load-format"), "instanttensor")
 
 
 @rule(
@@ -296,7 +297,7 @@ def group_share(launch: Launch) -> Hits:
     """A utilization above what a host of a group bears."""
     share = launch.utilization
     if launch.spread and share is not None and _GROUP_SHARE < share <= fact("limits", "utilization"):
-        yield Hit("argv --gpu-memory-utilization", f"{share:g}")
+        yield Hit(argv("--gpu-memory-utilization"), f"{share:g}")
 
 
 @rule(
@@ -312,4 +313,4 @@ def revision_not_pinned(launch: Launch) -> Hits:
     """A model of the hub without a revision."""
     model = launch.command.model or ""
     if model and "/" in model and not model.startswith(("/", ".")) and not launch.has("--revision"):
-        yield Hit("argv", f"{model[:80]} without --revision")
+        yield Hit(argv(), f"{model[:80]} without --revision")

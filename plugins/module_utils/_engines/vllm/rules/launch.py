@@ -70,6 +70,7 @@ class Service:
     recipe: its name, "" for none, None where not given. restarts: whether somebody else starts it again.
     open: whether other machines reach it without a key.
     kv_pool_tokens, kv_blocks, kv_block_size: as planned or printed. non_kv_bytes: what a rank takes beside its KV pool.
+    pool_declared: whether somebody decided on its KV pool and on its requests each by itself.
     """
 
     tools: bool | None = option(PURPOSE["tools"])
@@ -86,6 +87,7 @@ class Service:
     kv_blocks: int | None = option(_COUNT)
     kv_block_size: int | None = option(_POSITIVE)
     non_kv_bytes: int | None = option(_COUNT)
+    pool_declared: bool | None = option(_YES_NO)
 
 
 @dataclass(frozen=True)

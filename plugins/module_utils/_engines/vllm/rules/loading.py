@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ...._base.gb10 import fact
+from ...._base.place import argv
 from ._base import Hit, Hits, memory_rule
 from .launch import Launch
 
@@ -30,7 +31,7 @@ def fastsafetensors_peak(launch: Launch) -> Hits:
     share = launch.utilization
     share = launch.default_utilization if share is None and not launch.has("--kv-cache-memory-bytes") else share
     if launch.gb10 and launch.text("--load-format") == "fastsafetensors" and share is not None and share > _FAST:
-        yield Hit("argv --gpu-memory-utilization", f"{share:g}")
+        yield Hit(argv("--gpu-memory-utilization"), f"{share:g}")
 
 
 @memory_rule(
@@ -45,7 +46,7 @@ def fastsafetensors_peak(launch: Launch) -> Hits:
 def fastsafetensors_group(launch: Launch) -> Hits:
     """fastsafetensors with several ranks."""
     if launch.text("--load-format") == "fastsafetensors" and launch.world_size > 1:
-        yield Hit("argv --load-format", f"fastsafetensors with {launch.world_size} ranks")
+        yield Hit(argv("--load-format"), f"fastsafetensors with {launch.world_size} ranks")
 
 
 @memory_rule(
@@ -66,9 +67,9 @@ def slow_load(launch: Launch) -> Hits:
     is_tight = available is not None and weights > 0 and available - weights < _EAGER
     if strategy == "eager" and available is not None and is_tight:
         free = f"{(available - weights) / _GB:.0f} GB are left beside the weights"
-        yield Hit("argv --safetensors-load-strategy", free, severity="warning", remedy="drop it, or free memory")
+        yield Hit(argv("--safetensors-load-strategy"), free, severity="warning", remedy="drop it, or free memory")
     elif strategy is None and default and weights > 40 * _GB and not is_tight:
-        yield Hit("argv --safetensors-load-strategy", "not given")
+        yield Hit(argv("--safetensors-load-strategy"), "not given")
 
 
 @memory_rule(

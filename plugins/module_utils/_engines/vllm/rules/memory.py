@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from ...._base.gb10 import fact
+from ...._base.place import argv, env
 from ._base import Hit, Hits, host_rule, memory_rule, rule, show
 from .launch import Launch
 
 _GB = 10**9
 _GIB = 2**30
-_UTILIZATION = "argv --gpu-memory-utilization"
+_UTILIZATION = argv("--gpu-memory-utilization")
 _RUNTIME_BYTES = 5 * _GB
 _QWEN_VL = r".*/Qwen3-VL-235B-.*AWQ"
 _HIGH: float = fact("limits", "utilization")
@@ -121,7 +122,7 @@ def graphs_at_high_share(launch: Launch) -> Hits:
 def eager_saves_memory(launch: Launch) -> Hits:
     """A service that is to be small, with CUDA graphs."""
     if launch.service.profile == "minimal-memory" and not launch.switch("--enforce-eager"):
-        yield Hit("argv --enforce-eager", "not given")
+        yield Hit(argv("--enforce-eager"), "not given")
 
 
 @rule(
@@ -141,7 +142,7 @@ def eager_on_one_host(launch: Launch) -> Hits:
         and not launch.spread
         and launch.service.profile not in (None, "minimal-memory")
     ):
-        yield Hit("argv --enforce-eager", "given")
+        yield Hit(argv("--enforce-eager"), "given")
 
 
 @host_rule(
@@ -243,7 +244,7 @@ def one_request_does_not_fit(launch: Launch) -> Hits:
     """A KV pool smaller than one request of full length."""
     pool, length = launch.service.kv_pool_tokens, launch.number("--max-model-len")
     if pool is not None and length and pool < length:
-        yield Hit("argv --max-model-len", f"{length:.0f} tokens, pool of {pool}")
+        yield Hit(argv("--max-model-len"), f"{length:.0f} tokens, pool of {pool}")
 
 
 @memory_rule(
@@ -260,10 +261,10 @@ def pool_and_concurrency(launch: Launch) -> Hits:
     """A KV pool smaller than all sequences at full length, or ten times larger."""
     pool, length = launch.service.kv_pool_tokens, launch.number("--max-model-len")
     wanted = (launch.number("--max-num-seqs") or 0) * (length or 0)
-    if not pool or not wanted or pool < (length or 0):
+    if not pool or not wanted or pool < (length or 0) or launch.service.pool_declared:
         return
     found = f"{pool} tokens for {wanted:.0f}"
-    place = "argv --kv-cache-memory-bytes" if launch.has("--kv-cache-memory-bytes") else _UTILIZATION
+    place = argv("--kv-cache-memory-bytes") if launch.has("--kv-cache-memory-bytes") else _UTILIZATION
     if pool < wanted:
         yield Hit(place, found)
     elif pool > 10 * wanted:
@@ -283,7 +284,7 @@ def pool_and_concurrency(launch: Launch) -> Hits:
 def many_sequences(launch: Launch) -> Hits:
     """Many sequences in an interactive service."""
     if launch.service.profile == "interactive" and (launch.number("--max-num-seqs") or 0) > 8:
-        yield Hit("argv --max-num-seqs", show(launch.text("--max-num-seqs")))
+        yield Hit(argv("--max-num-seqs"), show(launch.text("--max-num-seqs")))
 
 
 @memory_rule(
@@ -299,7 +300,7 @@ def large_batches(launch: Launch) -> Hits:
     """Large batches for a 235B model over two hosts."""
     tokens = launch.number("--max-num-batched-tokens") or 0
     if launch.world_size > 1 and launch.model.is_(r".*235B.*") and tokens > 4096:
-        yield Hit("argv --max-num-batched-tokens", f"{tokens:.0f}")
+        yield Hit(argv("--max-num-batched-tokens"), f"{tokens:.0f}")
 
 
 @memory_rule(
@@ -330,7 +331,7 @@ def qwen_vl_share(launch: Launch) -> Hits:
 def offloaded_weights(launch: Launch) -> Hits:
     """Weights offloaded to the CPU's memory, which on GB10 is the GPU's."""
     if launch.gb10 and (launch.number("--cpu-offload-gb") or 0) > 0:
-        yield Hit("argv --cpu-offload-gb", show(launch.text("--cpu-offload-gb")))
+        yield Hit(argv("--cpu-offload-gb"), show(launch.text("--cpu-offload-gb")))
 
 
 @memory_rule(
@@ -344,7 +345,7 @@ def offloaded_weights(launch: Launch) -> Hits:
 def qwen_vl_length(launch: Launch) -> Hits:
     """Qwen3-VL-235B AWQ on 0.11 with a long context given by hand."""
     if launch.model.is_(_QWEN_VL) and (launch.number("--max-model-len") or 0) > 4096:
-        yield Hit("argv --max-model-len", show(launch.text("--max-model-len")))
+        yield Hit(argv("--max-model-len"), show(launch.text("--max-model-len")))
 
 
 @memory_rule(
@@ -379,7 +380,7 @@ def connector_and_expandable_segments(launch: Launch) -> Hits:
     allocator = launch.env.get("PYTORCH_CUDA_ALLOC_CONF", "")
     connector = launch.command.json("--kv-transfer-config").get("kv_connector") or launch.text("--kv-offloading-size")
     if connector and "expandable_segments:True" in allocator and not launch.switch("--enable-cumem-allocator"):
-        yield Hit("env PYTORCH_CUDA_ALLOC_CONF", allocator[:80])
+        yield Hit(env("PYTORCH_CUDA_ALLOC_CONF"), allocator[:80])
 
 
 @memory_rule(
@@ -394,4 +395,4 @@ def connector_and_expandable_segments(launch: Launch) -> Hits:
 def sleep_mode(launch: Launch) -> Hits:
     """Sleep mode, which frees less on a GB10 than elsewhere."""
     if launch.gb10 and launch.switch("--enable-sleep-mode"):
-        yield Hit("argv --enable-sleep-mode", "given")
+        yield Hit(argv("--enable-sleep-mode"), "given")

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...._base.place import argv, env
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
-_LENGTH = "argv --max-model-len"
+_LENGTH = argv("--max-model-len")
 _GEMMA_MOE = r".*/gemma-4-26b-a4b.*nvfp4.*"
 
 
@@ -40,6 +41,7 @@ def _scaled_length(launch: Launch) -> float:
     "R112",
     "error",
     lasts="vllm",
+    covers=("kv-length",),
     expected="VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
     remedy='set VLLM_ALLOW_LONG_MAX_MODEL_LEN: "1", or stay within what the model was trained for',
     reason="vLLM refuses a context longer than the configuration allows",
@@ -57,6 +59,7 @@ def longer_than_allowed(launch: Launch) -> Hits:
     "R113",
     "error",
     lasts="checkpoint",
+    covers=("R112", "kv-length"),
     expected="a rope override in --hf-overrides",
     remedy="add the YaRN block of the model's card, or stay within what the model was trained for",
     reason="beyond its trained positions a model answers garbage",
@@ -81,7 +84,7 @@ def longer_than_trained(launch: Launch) -> Hits:
 def yarn(launch: Launch) -> Hits:
     """YaRN in --hf-overrides."""
     if "yarn" in _rope(launch):
-        yield Hit("argv --hf-overrides", "yarn")
+        yield Hit(argv("--hf-overrides"), "yarn")
 
 
 @rule(
@@ -117,7 +120,7 @@ def gemma4_thinking(launch: Launch) -> Hits:
     """Gemma 4 for reasoning without thinking switched on."""
     on = launch.command.json("--default-chat-template-kwargs").get("enable_thinking")
     if launch.model.family == "gemma4" and launch.service.reasoning and on is not True:
-        yield Hit("argv --default-chat-template-kwargs", show(launch.text("--default-chat-template-kwargs")))
+        yield Hit(argv("--default-chat-template-kwargs"), show(launch.text("--default-chat-template-kwargs")))
 
 
 @rule(
@@ -133,7 +136,7 @@ def gemma4_reasoning_field(launch: Launch) -> Hits:
     """The reasoning parser gemma4 in the image gemma4-cu130."""
     image = launch.image
     if image and image.is_("vllm/vllm-openai:gemma4-cu130") and launch.text("--reasoning-parser") == "gemma4":
-        yield Hit("argv --reasoning-parser", "gemma4")
+        yield Hit(argv("--reasoning-parser"), "gemma4")
 
 
 @rule(
@@ -148,7 +151,7 @@ def gemma4_reasoning_field(launch: Launch) -> Hits:
 def more_ranks_than_gpus(launch: Launch) -> Hits:
     """More ranks than GPUs, and no group."""
     if launch.world_size > launch.host.gpus and not launch.spread and launch.executor != "ray":
-        yield Hit("argv --tensor-parallel-size", f"{launch.world_size} ranks, {launch.host.gpus} GPU")
+        yield Hit(argv("--tensor-parallel-size"), f"{launch.world_size} ranks, {launch.host.gpus} GPU")
 
 
 @rule(
@@ -166,9 +169,9 @@ def gemma4_moe_is_solo(launch: Launch) -> Hits:
         return
     tensor, stages = (launch.number(f"--{way}-parallel-size") or 1 for way in ("tensor", "pipeline"))
     if tensor > 1 and not launch.switch("--enable-expert-parallel"):
-        yield Hit("argv --tensor-parallel-size", f"{tensor:.0f}")
+        yield Hit(argv("--tensor-parallel-size"), f"{tensor:.0f}")
     if stages > 1:
-        yield Hit("argv --pipeline-parallel-size", f"{stages:.0f}")
+        yield Hit(argv("--pipeline-parallel-size"), f"{stages:.0f}")
 
 
 @rule(
@@ -183,7 +186,7 @@ def gemma4_moe_is_solo(launch: Launch) -> Hits:
 def experts_not_spread(launch: Launch) -> Hits:
     """A MoE model over several hosts without expert parallelism."""
     if launch.model.moe and launch.world_size > 1 and not launch.switch("--enable-expert-parallel"):
-        yield Hit("argv --enable-expert-parallel", "not given")
+        yield Hit(argv("--enable-expert-parallel"), "not given")
 
 
 @rule(
@@ -199,9 +202,9 @@ def local_media(launch: Launch) -> Hits:
     """Media from files without a folder or a limit, or with the whole file system open."""
     path = launch.text("--allowed-local-media-path")
     if path == "/":
-        yield Hit("argv --allowed-local-media-path", '"/"', expected="the media's folder", remedy="name the folder")
+        yield Hit(argv("--allowed-local-media-path"), '"/"', expected="the media's folder", remedy="name the folder")
     elif launch.model.vision and launch.service.media_files and not (path and launch.has("--limit-mm-per-prompt")):
-        yield Hit("argv", "not both are given")
+        yield Hit(argv(), "not both are given")
 
 
 @rule(
@@ -220,7 +223,7 @@ def video_not_needed(launch: Launch) -> Hits:
     if launch.model.vision and launch.service.video is False:
         limit = launch.command.json("--limit-mm-per-prompt").get("video")
         if limit != 0:
-            yield Hit("argv --limit-mm-per-prompt", f"video {show(limit)}")
+            yield Hit(argv("--limit-mm-per-prompt"), f"video {show(limit)}")
 
 
 @rule(
@@ -253,7 +256,7 @@ def encoder_profiling(launch: Launch) -> Hits:
 def qwen35_template(launch: Launch) -> Hits:
     """Qwen3.5 with its own chat template."""
     if launch.model.family == "qwen3.5" and not launch.has("--chat-template"):
-        yield Hit("argv --chat-template", "not given")
+        yield Hit(argv("--chat-template"), "not given")
 
 
 @rule(
@@ -270,4 +273,4 @@ def qwen35_template(launch: Launch) -> Hits:
 def gated(launch: Launch) -> Hits:
     """A gated model that isn't on the host, and no token."""
     if launch.model.gated and launch.model.cached is False and not launch.env.get("HF_TOKEN"):
-        yield Hit("env HF_TOKEN", "not set")
+        yield Hit(env("HF_TOKEN"), "not set")

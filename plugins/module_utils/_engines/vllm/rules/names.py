@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ...._base.place import argv, env
 from ._base import Hit, Hits, catalogue_rule, rule, show
 from .launch import Launch
 
@@ -22,7 +23,7 @@ _UNKNOWN_VARIABLE = ("catalogue-unknown-variable", "catalogue-wrong-value")
 def attention_variable(launch: Launch) -> Hits:
     """A vision model on GB10 without Triton attention (to 0.12), or with only the dead variable (from 0.15)."""
     variable = launch.env.get("VLLM_ATTENTION_BACKEND")
-    place = "env VLLM_ATTENTION_BACKEND"
+    place = env("VLLM_ATTENTION_BACKEND")
     if launch.before("0.13.0"):
         if launch.model.vision and launch.gb10 and (variable or "").upper() != "TRITON_ATTN":
             yield Hit(place, show(variable), expected="TRITON_ATTN", remedy="set it to TRITON_ATTN")
@@ -51,7 +52,7 @@ def _plugin_parser(launch: Launch) -> bool:
 def parser_without_plugin(launch: Launch) -> Hits:
     """The reasoning parser nano_v3 without its plugin."""
     if _plugin_parser(launch) and launch.family != "eugr":
-        yield Hit("argv --reasoning-parser", show(launch.text("--reasoning-parser")))
+        yield Hit(argv("--reasoning-parser"), show(launch.text("--reasoning-parser")))
 
 
 @catalogue_rule(
@@ -67,7 +68,7 @@ def parser_without_plugin(launch: Launch) -> Hits:
 def parser_without_mod(launch: Launch) -> Hits:
     """The reasoning parser nano_v3 in eugr's image without its plugin."""
     if _plugin_parser(launch) and launch.family == "eugr":
-        yield Hit("argv --reasoning-parser", show(launch.text("--reasoning-parser")))
+        yield Hit(argv("--reasoning-parser"), show(launch.text("--reasoning-parser")))
 
 
 @catalogue_rule(
@@ -85,7 +86,7 @@ def quantization_not_a_method(launch: Launch) -> Hits:
     method = launch.text("--quantization")
     known = launch.release.registries.get("quantization", ()) if launch.release else ()
     if method and known and method not in known and launch.model.quant_method == "modelopt":
-        yield Hit("argv --quantization", show(method))
+        yield Hit(argv("--quantization"), show(method))
 
 
 @rule(
@@ -102,7 +103,7 @@ def other_familys_parser(launch: Launch) -> Hits:
     parser, fitting = launch.text("--tool-call-parser"), launch.model.tool_parsers
     if parser and fitting and parser not in fitting and not launch.has("--tool-parser-plugin"):
         remedy = f"write --tool-call-parser {fitting[0]}"
-        yield Hit("argv --tool-call-parser", show(parser), expected=" or ".join(fitting), remedy=remedy)
+        yield Hit(argv("--tool-call-parser"), show(parser), expected=" or ".join(fitting), remedy=remedy)
 
 
 @rule(
@@ -119,10 +120,10 @@ def half_of_tools(launch: Launch) -> Hits:
     switched, parser = launch.switch("--enable-auto-tool-choice"), launch.text("--tool-call-parser")
     if parser and not switched:
         yield Hit(
-            "argv --tool-call-parser", "without --enable-auto-tool-choice", remedy="add --enable-auto-tool-choice"
+            argv("--tool-call-parser"), "without --enable-auto-tool-choice", remedy="add --enable-auto-tool-choice"
         )
     elif launch.service.tools and not parser and not switched:
-        yield Hit("argv", "neither is given")
+        yield Hit(argv(), "neither is given")
 
 
 @rule(
@@ -137,7 +138,7 @@ def half_of_tools(launch: Launch) -> Hits:
 def parser_of_no_reasoning(launch: Launch) -> Hits:
     """A reasoning parser for a model that doesn't reason."""
     if launch.model.reasoning is False and launch.text("--reasoning-parser"):
-        yield Hit("argv --reasoning-parser", show(launch.text("--reasoning-parser")))
+        yield Hit(argv("--reasoning-parser"), show(launch.text("--reasoning-parser")))
 
 
 @rule(
@@ -152,7 +153,7 @@ def parser_of_no_reasoning(launch: Launch) -> Hits:
 def reasoning_without_parser(launch: Launch) -> Hits:
     """A reasoning model without a reasoning parser."""
     if launch.model.reasoning and not launch.has("--reasoning-parser"):
-        yield Hit("argv", "no --reasoning-parser")
+        yield Hit(argv(), "no --reasoning-parser")
 
 
 @rule(
@@ -172,7 +173,7 @@ def mtp_draft(launch: Launch) -> Hits:
     draft = launch.speculation.get("model")
     if launch.model.paired_draft and not draft:
         remedy = 'add "model": the folder of the draft, e.g. /model/assistant'
-        yield Hit("argv --speculative-config", "no draft model", expected='a "model"', remedy=remedy)
+        yield Hit(argv("--speculative-config"), "no draft model", expected='a "model"', remedy=remedy)
     if launch.model.built_in_mtp and draft:
         found, remedy = f'model "{draft}", beside the heads in the checkpoint', "compare both"
-        yield Hit("argv --speculative-config", found, severity="hint", expected='no "model"', remedy=remedy)
+        yield Hit(argv("--speculative-config"), found, severity="hint", expected='no "model"', remedy=remedy)

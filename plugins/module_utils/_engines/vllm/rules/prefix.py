@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from ...._base.place import argv
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
-_PLACE = "argv --enable-prefix-caching"
+_PLACE = argv("--enable-prefix-caching")
 
 
 @rule(
@@ -52,7 +53,7 @@ def mode_all(launch: Launch) -> Hits:
     nemotron = launch.model.family == "nemotron3" or (launch.model.architecture or "").startswith("NemotronH")
     mode = launch.text("--mamba-cache-mode")
     if nemotron and launch.prefix_caching and mode not in ("align", "none"):
-        yield Hit("argv --mamba-cache-mode", show(mode))
+        yield Hit(argv("--mamba-cache-mode"), show(mode))
 
 
 @rule(

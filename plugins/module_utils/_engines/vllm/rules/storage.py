@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ...._base.gb10 import fact
+from ...._base.place import argv, env
 from ._base import Hit, Hits, host_rule, rule, show
 from .launch import Launch
 
@@ -176,7 +177,7 @@ def new_key_each_time(launch: Launch) -> Hits:
     """An API key that the command line makes anew."""
     key = launch.env.get("VLLM_API_KEY", "")
     if "$(" in key or "`" in key:
-        yield Hit("env VLLM_API_KEY", "made by a command")
+        yield Hit(env("VLLM_API_KEY"), "made by a command")
 
 
 @rule(
@@ -209,4 +210,4 @@ def config_in_one_word(launch: Launch) -> Hits:
     """A configuration file that vLLM doesn't read, since --config isn't a word of its own."""
     for word in launch.words.words:
         if word.startswith("--config="):
-            yield Hit("argv --config", show(word), remedy=f"write --config {word.partition('=')[2]}")
+            yield Hit(argv("--config"), show(word), remedy=f"write --config {word.partition('=')[2]}")
