@@ -391,7 +391,6 @@ BY_HAND = [
 # What no edit of a fleet or a recipe is a remedy of, and where it is looked at.
 ELSEWHERE = {
     "hosts that have something else, relocked or given the same: test_lock": ("lock-differs", "lock-hosts-differ"),
-    "shown only where neither R112 nor R113 is (fold.py), whose remedies are typed: test_remedies": ("kv-length",),
     "a file of a recipe's folder and its sum, corrected: test_recipe": ("recipe-overlay-changed",),
     "a host, before or while it is changed, its settings typed: test_doctor, test_kernel_settings": (
         *("tuning-refused", "tuning-unknown", "tuning-unreadable"),
