@@ -208,7 +208,8 @@ def _tls(
     head = hosts.get(service["hosts"][0])
     address = [head.name, head.address] if head else []
     listen = [] if service["listen"] in EVERYWHERE else [service["listen"]]
-    yield from decide_tls(name, service, place, service.get("tls", of_fleet), [*listen, *address], folder)
+    written = service.get("tls", of_fleet)
+    service["tls"] = yield from decide_tls(name, place, written, [*listen, *address], folder)
 
 
 def _declared_twice(place: Place, service: Mapping[str, Any]) -> Iterator[Finding]:

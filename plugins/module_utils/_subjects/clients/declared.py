@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from ..._base import secret_files
 from ..._base.addresses import wrong_listen
@@ -17,6 +17,7 @@ from ..._base.schema import Spec
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
 from ..gateway.clients import names_of
+from ..gateway.declared import GatewayDeclared
 
 HERMES, OPEN_WEBUI = "hermes", "open-webui"
 _EVERYBODY, _THIS_HOST = "0.0.0.0", "127.0.0.1"
@@ -65,9 +66,30 @@ CLIENTS: Spec = {
 }
 
 
-def decide(clients: dict[str, dict[str, Any]], context: DeclareContext) -> Iterator[Finding]:
-    """Complete checked ``fleet_clients``: each has port, listen, key, an absolute secret_file, whether it is made
-    (``secret_made``), account, and the whole image."""
+class ClientImage(TypedDict):
+    reference: str
+    digest: str | None
+    source: str | dict[str, str]
+
+
+class Client(TypedDict):
+    """One of ``fleet_clients``, checked and completed by `decide`. secret_made: whether a run makes its secret."""
+
+    kind: str
+    host: str
+    service: NotRequired[str]
+    port: int
+    listen: str
+    key: str
+    secret_file: str
+    account: str
+    image: ClientImage
+    env: dict[str, str]
+    secret_made: bool
+
+
+def decide(clients: dict[str, Client], context: DeclareContext) -> Iterator[Finding]:
+    """Complete checked ``fleet_clients``: see `Client`."""
     gateway, folder = context.fleet["gateway"], context.folder
     known = _known_keys(gateway)
     for name, client in clients.items():
@@ -81,8 +103,10 @@ def decide(clients: dict[str, dict[str, Any]], context: DeclareContext) -> Itera
         client["secret_file"] = str(folder / client.get("secret_file", f"{_MADE}/client-{name}.key"))
         image = client["image"]
         own = fact("clients", client["kind"].replace("-", "_"))
-        client["image"] = {"reference": image.get("reference", own), "digest": image.get("digest")} | {
-            "source": image.get("source", "registry")
+        client["image"] = {
+            "reference": image.get("reference", own),
+            "digest": image.get("digest"),
+            "source": image.get("source", "registry"),
         }
         yield from _placement(name, client, place, context)
         if gateway is None and "gateway" not in context.refused:
@@ -105,7 +129,7 @@ def decide(clients: dict[str, dict[str, Any]], context: DeclareContext) -> Itera
         yield from _secret(client, place)
 
 
-def _known_keys(gateway: Mapping[str, Any] | None) -> Collection[str] | None:
+def _known_keys(gateway: GatewayDeclared | None) -> Collection[str] | None:
     """The names in the gateway's file of keys; None where ansible-vault has to decrypt it first."""
     if gateway is None:
         return None
@@ -113,7 +137,7 @@ def _known_keys(gateway: Mapping[str, Any] | None) -> Collection[str] | None:
     return None if content is None else names_of(content.decode("utf-8", "replace"))
 
 
-def _placement(name: str, client: Mapping[str, Any], place: Place, context: DeclareContext) -> Iterator[Finding]:
+def _placement(name: str, client: Client, place: Place, context: DeclareContext) -> Iterator[Finding]:
     services = context.service_names
     if name in services or name == "gateway":
         yield error(
@@ -143,16 +167,12 @@ def _placement(name: str, client: Mapping[str, Any], place: Place, context: Decl
         )
 
 
-def claims(clients: Mapping[str, Mapping[str, Any]], _hosts: Mapping[str, Host]) -> Claims:
-    return Claims(
-        [
-            Port(one["host"], one["port"], Place(variable="fleet_clients").below(name, "port"))
-            for name, one in clients.items()
-        ]
-    )
+def claims(clients: Mapping[str, Client], _hosts: Mapping[str, Host]) -> Claims:
+    place = Place(variable="fleet_clients")
+    return Claims([Port(one["host"], one["port"], place.below(name, "port")) for name, one in clients.items()])
 
 
-def _secret(client: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+def _secret(client: Client, place: Place) -> Iterator[Finding]:
     path = Path(client["secret_file"])
     if client["secret_made"] and not os.path.lexists(path):
         return

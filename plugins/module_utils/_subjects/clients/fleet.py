@@ -16,7 +16,7 @@ from ..._engines.placed import Host
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
 from ..gateway.declared import url
 from ..gateway.fleet import Gateway
-from .declared import CLIENTS, HERMES, claims, decide
+from .declared import CLIENTS, HERMES, Client, claims, decide
 from .kinds import KINDS, Way
 from .plan import client_slice
 
@@ -25,7 +25,7 @@ from .plan import client_slice
 class Clients(FleetPart):
     """declared: as `declared.decide` completes ``fleet_clients``, those that can be."""
 
-    declared: Mapping[str, Mapping[str, Any]]
+    declared: Mapping[str, Client]
     gateway: Gateway
     services: Mapping[str, Decided] = field(default_factory=dict)
     inventory: str = ""
@@ -33,10 +33,10 @@ class Clients(FleetPart):
     def slice(self, host: Host, _slices: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [self._slice(name, client) for name, client in self._here(host.name)]
 
-    def _here(self, host: str) -> list[tuple[str, Mapping[str, Any]]]:
+    def _here(self, host: str) -> list[tuple[str, Client]]:
         return [(name, client) for name, client in sorted(self.declared.items()) if client["host"] == host]
 
-    def _slice(self, name: str, client: Mapping[str, Any]) -> dict[str, Any]:
+    def _slice(self, name: str, client: Client) -> dict[str, Any]:
         assert self.gateway.declared is not None
         service = self.services.get(client.get("service", ""))
         model, context = (service.plan["served_name"], service.plan["kv"]["context"]) if service else ("", None)
@@ -89,7 +89,7 @@ class Clients(FleetPart):
         ]
 
 
-def plan(declared: Mapping[str, Mapping[str, Any]] | None, context: PlanContext) -> Planned:
+def plan(declared: Mapping[str, Client] | None, context: PlanContext) -> Planned:
     """An agent whose model can't carry it is left out, with the reason."""
     gateway = context.fleet["gateway"]
     assert isinstance(gateway, Gateway)
@@ -99,7 +99,7 @@ def plan(declared: Mapping[str, Mapping[str, Any]] | None, context: PlanContext)
     return planned, [one for found in problems.values() for one in found]
 
 
-def _agent(name: str, client: Mapping[str, Any], services: Mapping[str, Decided]) -> Iterator[Finding]:
+def _agent(name: str, client: Client, services: Mapping[str, Decided]) -> Iterator[Finding]:
     service = services.get(client.get("service", ""))
     if client["kind"] != HERMES or service is None:
         return  # a service that can't be planned is named already

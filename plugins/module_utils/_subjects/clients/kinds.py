@@ -11,12 +11,11 @@ import hmac
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..._base import layout
 from ..._base.gb10 import fact
 from ..gateway.clients import key_of
-from .declared import HERMES, OPEN_WEBUI, is_secret
+from .declared import HERMES, OPEN_WEBUI, Client, is_secret
 
 IN_SETTINGS = "/run/gb10"  # the client's folder, in its container
 IN_CERTIFICATES = "/run/gb10-certificates"  # what the host trusts
@@ -93,7 +92,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def environment(client: Mapping[str, Any], way: Way) -> dict[str, str]:
+def environment(client: Client, way: Way) -> dict[str, str]:
     """Without secrets. client: as `_subjects.clients.declared.decide` completes it."""
     kind = KINDS[client["kind"]]
     trusted = dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"), _BUNDLE)
@@ -105,7 +104,7 @@ def environment(client: Mapping[str, Any], way: Way) -> dict[str, str]:
     return dict(sorted({**kind.env, **trusted, **own, **client["env"]}.items()))
 
 
-def settings(client: Mapping[str, Any], way: Way, model: str, context: int | None) -> dict[str, str]:
+def settings(client: Client, way: Way, model: str, context: int | None) -> dict[str, str]:
     """Files of the client's folder, by name; without secrets."""
     if client["kind"] != HERMES:
         return {}
@@ -122,7 +121,7 @@ def settings(client: Mapping[str, Any], way: Way, model: str, context: int | Non
     return {"config.yaml": json.dumps(words, indent=1) + "\n"}
 
 
-def start(client: Mapping[str, Any]) -> str:
+def start(client: Client) -> str:
     """What the container begins with: secrets become variables of its program, which `docker inspect` doesn't show."""
     return f"""\
 #!/bin/sh
@@ -155,7 +154,7 @@ def own_secret(kind: str) -> Callable[[str], str]:
     return rendered
 
 
-def unit(name: str, client: Mapping[str, Any], words: list[str], inventory: str) -> str:
+def unit(name: str, client: Client, words: list[str], inventory: str) -> str:
     """The systemd unit. words: of `docker run`. inventory: whose it is; systemd passes over sections of this kind."""
     container = layout.client_container(name)
     return f"""\

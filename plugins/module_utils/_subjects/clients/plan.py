@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ..._base import layout
 from ..._base.addresses import from_its_host, in_url
-from .declared import HERMES
+from .declared import HERMES, Client
 from .kinds import IN_CERTIFICATES, IN_SETTINGS, KINDS, Way, environment, settings, start, unit
 
 # Where Debian and Ubuntu keep what a host trusts.
@@ -17,7 +17,7 @@ _CERTIFICATES = "/etc/ssl/certs"
 
 def client_slice(
     name: str,
-    client: Mapping[str, Any],
+    client: Client,
     way: Way,
     model: str,
     context: int | None,
@@ -75,7 +75,7 @@ def client_slice(
     }
 
 
-def _docker_run(name: str, client: Mapping[str, Any], way: Way) -> list[str]:
+def _docker_run(name: str, client: Client, way: Way) -> list[str]:
     kind = KINDS[client["kind"]]
     words = ["/usr/bin/docker", "run"]
     for option, value in _options(name, client, way):
@@ -94,7 +94,7 @@ def _docker_run(name: str, client: Mapping[str, Any], way: Way) -> list[str]:
     return [*words, "--entrypoint", f"{IN_SETTINGS}/start", client["image"]["reference"]]
 
 
-def _options(name: str, client: Mapping[str, Any], way: Way) -> Iterator[tuple[str, str]]:
+def _options(name: str, client: Client, way: Way) -> Iterator[tuple[str, str]]:
     """As a service's container, without the GPU: what it prints goes to the journal alone."""
     kind = KINDS[client["kind"]]
     yield from (("rm", ""), ("name", layout.client_container(name)), ("pull", "never"), ("log-driver", "none"))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from ..._base import secret_files
 from ..._base.addresses import in_url, is_address, is_network
@@ -13,7 +13,7 @@ from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
-from ..tls.declared import LOCAL, NAME_PATTERN, TLS
+from ..tls.declared import LOCAL, NAME_PATTERN, TLS, Tls
 from ..tls.declared import decide as decide_tls
 from .clients import client_problems
 
@@ -58,15 +58,36 @@ GATEWAY: Spec = {
         "addresses": {"type": "list", "min": 1, "elements": {"type": "str"}},
     },
 }
+
+
+class GatewayDeclared(TypedDict):
+    """``fleet_gateway``, checked and completed by `decide`.
+
+    own_name: a DNS name that is no host's. address: that floats. members: with it ``{host: address}`` of the gateways
+    among each other, else empty.
+    """
+
+    hosts: list[str]
+    name: str
+    address: str | None
+    port: int
+    redirect_port: int | None
+    keys_file: str
+    tls: Tls
+    queue: int
+    wait_s: int
+    aliases: dict[str, str]
+    addresses: list[str]
+    own_name: str | None
+    members: dict[str, str]
+
+
 _MOST_BYTES = 1 << 20
 _LEAST_HOSTS = 2
 
 
-def decide(gateway: dict[str, Any], context: DeclareContext) -> Iterator[Finding]:
-    """Complete a checked ``fleet_gateway``: ``keys_file`` becomes absolute, ``name`` and ``addresses`` are there,
-    ``tls`` is as `_subjects.tls.declared.decide` leaves it; own_name: a DNS name that is no host's, else None; address:
-    that floats, else None; members: with it ``{host: address}`` of the gateways among each other, else empty.
-    """
+def decide(gateway: GatewayDeclared, context: DeclareContext) -> Iterator[Finding]:
+    """Complete a checked ``fleet_gateway``: see `GatewayDeclared`."""
     folder, hosts = context.folder, {name: host.address for name, host in context.hosts.items()}
     if NAME in context.services:
         yield error(
@@ -91,7 +112,7 @@ def decide(gateway: dict[str, Any], context: DeclareContext) -> Iterator[Finding
     yield from _floating(gateway, hosts)
     floating = [gateway["address"]] if gateway["address"] else []
     reached = [*floating, *(one for name in there for one in (name, hosts[name]))]
-    wanted = gateway.get("tls", LOCAL)
+    wanted: Any = gateway.get("tls", LOCAL)
     if wanted == "none":
         yield error(
             "input-gateway-tls",
@@ -101,18 +122,20 @@ def decide(gateway: dict[str, Any], context: DeclareContext) -> Iterator[Finding
             remedy=f"write {LOCAL}: clients send their keys to it, which nobody else may read on the way",
         )
     named = gateway.get("name")
-    yield from decide_tls(NAME, gateway, PLACE.below("tls"), wanted, [*reached, *([named] if named else [])], folder)
+    also = [named] if named else []
+    if tls := (yield from decide_tls(NAME, PLACE.below("tls"), wanted, [*reached, *also], folder)):
+        gateway["tls"] = tls
     gateway["name"] = named or (floating or [hosts[name] for name in there] or [""])[0]
     # a name that is the gateway's alone; a host's leads to other programs too, which may know no TLS
     gateway["own_name"] = named if named and named not in reached and not is_address(named) else None
 
 
-def url(gateway: Mapping[str, Any]) -> str:
+def url(gateway: GatewayDeclared) -> str:
     """Where clients reach it, without /v1."""
     return f"https://{in_url(gateway['name'])}" + ("" if gateway["port"] == 443 else f":{gateway['port']}")
 
 
-def _addresses(gateway: dict[str, Any], reached: list[str]) -> Iterator[Finding]:
+def _addresses(gateway: GatewayDeclared, reached: list[str]) -> Iterator[Finding]:
     """The packet filter of a host knows addresses alone."""
     is_written = "addresses" in gateway
     gateway.setdefault("addresses", reached)
@@ -127,7 +150,7 @@ def _addresses(gateway: dict[str, Any], reached: list[str]) -> Iterator[Finding]
         )
 
 
-def _floating(gateway: dict[str, Any], hosts: Mapping[str, str]) -> Iterator[Finding]:
+def _floating(gateway: GatewayDeclared, hosts: Mapping[str, str]) -> Iterator[Finding]:
     """Gateways know each other by one address each, of the floating one's kind."""
     address = gateway.setdefault("address", None)
     gateway["members"] = {}
@@ -172,7 +195,7 @@ def _floating(gateway: dict[str, Any], hosts: Mapping[str, str]) -> Iterator[Fin
     gateway["members"] = dict(zip(chosen, known, strict=True))
 
 
-def _placement(gateway: Mapping[str, Any], hosts: Mapping[str, str]) -> Iterator[Finding]:
+def _placement(gateway: GatewayDeclared, hosts: Mapping[str, str]) -> Iterator[Finding]:
     chosen = gateway["hosts"]
     yield from (unknown_host(PLACE.below("hosts"), name, hosts) for name in sorted({*chosen} - {*hosts}))
     if len({*chosen}) < len(chosen):
@@ -185,11 +208,12 @@ def _placement(gateway: Mapping[str, Any], hosts: Mapping[str, str]) -> Iterator
         )
 
 
-def ports(gateway: Mapping[str, Any]) -> list[tuple[str, int]]:
+def ports(gateway: GatewayDeclared) -> list[tuple[str, int]]:
     """Its ports on each of its hosts, by the option that names them: that for TLS, and one that leads to it."""
-    return [(key, gateway[key]) for key in ("port", "redirect_port") if gateway[key]]
+    redirect = gateway["redirect_port"]
+    return [("port", gateway["port"]), *([("redirect_port", redirect)] if redirect else [])]
 
 
-def claims(gateway: Mapping[str, Any], _hosts: Mapping[str, Host]) -> Claims:
+def claims(gateway: GatewayDeclared, _hosts: Mapping[str, Host]) -> Claims:
     taken = [Port(host, port, PLACE.below(key)) for key, port in ports(gateway) for host in gateway["hosts"]]
     return Claims(taken, gateway["tls"], gateway["aliases"])

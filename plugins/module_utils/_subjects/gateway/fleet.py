@@ -13,7 +13,7 @@ from ..._engines.decided import Decided
 from ..._engines.placed import Host, Placed
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
 from .backends import Backend, Endpoint, backends
-from .declared import GATEWAY, NAME, claims, decide, ports
+from .declared import GATEWAY, NAME, GatewayDeclared, claims, decide, ports
 from .plan import gateway_slice, shown
 
 
@@ -21,7 +21,7 @@ from .plan import gateway_slice, shown
 class Gateway(FleetPart):
     """declared: as `declared.decide` completes ``fleet_gateway``; None without one."""
 
-    declared: Mapping[str, Any] | None = None
+    declared: GatewayDeclared | None = None
     offered: Sequence[Backend] = ()
     inventory: str = ""
 
@@ -59,7 +59,7 @@ class Gateway(FleetPart):
                 yield {"port": redirect, "address": "::", "service": NAME, "who": f"everybody, sent on to port {port}"}
 
 
-def plan(declared: Mapping[str, Any] | None, context: PlanContext) -> Planned:
+def plan(declared: GatewayDeclared | None, context: PlanContext) -> Planned:
     if declared is None:
         return Gateway(), []
     reached: list[Endpoint] = []

@@ -7,21 +7,19 @@ Who has it keeps it: one that comes back waits, since a move cuts the answers th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..._base import layout
+from .declared import GatewayDeclared
 
 # Of the groups of this network none by multicast is ours.
 _GROUP = 171
 _FIRST_PRIORITY = 200
 
 
-def config(gateway: Mapping[str, Any], host: str, interface: str) -> str:
+def config(gateway: GatewayDeclared, host: str, interface: str) -> str:
     """``address.conf`` of a host. gateway: as `_subjects.gateway.declared.decide` completes it. interface: of the
     address."""
-    members = gateway["members"]
-    width = 128 if ":" in gateway["address"] else 32
+    members, address = gateway["members"], gateway["address"] or ""
+    width = 128 if ":" in address else 32
     return _TEXT.format(
         host=host,
         interface=interface,
@@ -30,7 +28,7 @@ def config(gateway: Mapping[str, Any], host: str, interface: str) -> str:
         priority=_FIRST_PRIORITY - [*members].index(host),
         here=members[host],
         others="".join(f"        {address}\n" for name, address in members.items() if name != host),
-        address=f"{gateway['address']}/{width}",
+        address=f"{address}/{width}",
     )
 
 

@@ -11,13 +11,14 @@ second (`bodies`), which names the model in a header and hands all of it back.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..._base import layout
 from ..._base.addresses import in_url
 from .answers import MOST_BODY, TOO_LARGE, UNFINISHED, answer, no_model
 from .backends import Backend, Endpoint
+from .declared import GatewayDeclared
 from .reading import HOLDS
 from .timeouts import BODY, SHARED
 
@@ -41,7 +42,7 @@ MODELS = f"{layout.GATEWAY}/models.json"
 MODEL_ANSWERS = f"{layout.GATEWAY}/model_answers.map"
 
 
-def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
+def config(gateway: GatewayDeclared, offered: Sequence[Backend]) -> str:
     """``haproxy.cfg``. gateway: the checked ``fleet_gateway`` (`_subjects.gateway.declared`)."""
     redirect = _REDIRECT.format(
         **gateway,
@@ -94,7 +95,7 @@ def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
     )
 
 
-def _waiting(backend: Backend, gateway: Mapping[str, Any]) -> str:
+def _waiting(backend: Backend, gateway: GatewayDeclared) -> str:
     """Where requests go while a model is held (`gateway_hold`): they wait until one of its servers lets them in.
 
     HAProxy waits a second before it tries again a server that refuses a connection. So it tries one that always does,

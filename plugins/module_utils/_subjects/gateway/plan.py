@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..._base import layout
 from . import bodies, floating, haproxy
 from .backends import Backend
-from .declared import url
+from .declared import GatewayDeclared, url
 from .reading import ADDRESS_CONFIG, BODIES_CONFIG, CONFIG, HOLDS, MODELS_MAP
 from .units import units
 
@@ -20,7 +20,7 @@ KEY_FORM = 'key {"key": %s}\n'
 
 
 def gateway_slice(
-    gateway: Mapping[str, Any], offered: Sequence[Backend], inventory: str, host: str, interface: str
+    gateway: GatewayDeclared, offered: Sequence[Backend], inventory: str, host: str, interface: str
 ) -> dict[str, Any]:
     """``hosts.<host>.gateway`` of a gateway's host; the others have an empty one.
 
@@ -32,8 +32,7 @@ def gateway_slice(
     servers: ``{backend: {server: host}}``. proof: what is asked of it.
     """
     # HAProxy finds the key beside the certificate
-    paths = {"certificate": CERTIFICATE, "key": f"{CERTIFICATE}.key"}
-    tls = gateway["tls"]
+    tls, key = gateway["tls"], f"{CERTIFICATE}.key"
     texts = units(inventory, floats=gateway["address"] is not None)
     written = {f"{layout.UNITS}/{name}": text for name, text in texts.items()} | _files(gateway, offered)
     if gateway["address"]:
@@ -52,8 +51,12 @@ def gateway_slice(
             for backend in offered
             if backend.key
         ],
-        "tls": {kind: {"source": tls[kind], "path": path} for kind, path in paths.items()}
-        | {"ca": tls["ca"], "names": tls["names"]},
+        "tls": {
+            "certificate": {"source": tls["certificate"], "path": CERTIFICATE},
+            "key": {"source": tls["key"], "path": key},
+            "ca": tls["ca"],
+            "names": tls["names"],
+        },
         "listens": [gateway["port"], *([gateway["redirect_port"]] if gateway["redirect_port"] else [])],
         "servers": {backend.name: {one.service: one.host for one in backend.servers} for backend in offered},
         "proof": {
@@ -66,7 +69,7 @@ def gateway_slice(
     }
 
 
-def _files(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> dict[str, str]:
+def _files(gateway: GatewayDeclared, offered: Sequence[Backend]) -> dict[str, str]:
     return {
         CONFIG: haproxy.config(gateway, offered),
         HOLDS: "",
@@ -87,7 +90,7 @@ def _request(backend: Backend) -> dict[str, Any]:
     return {"model": backend.model, "example": dict(backend.servers[0].example or {})}
 
 
-def shown(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> dict[str, Any]:
+def shown(gateway: GatewayDeclared, offered: Sequence[Backend]) -> dict[str, Any]:
     """``gateway`` of the plan: where it is, who may call what, and the services behind each name."""
     return {
         "hosts": list(gateway["hosts"]),

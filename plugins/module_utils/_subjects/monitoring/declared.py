@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from ..._base import secret_files
 from ..._base.addresses import is_network, wrong_listen
@@ -53,11 +53,37 @@ MONITORING: Spec = {
 }
 
 
-def decide(monitoring: dict[str, Any], context: DeclareContext) -> Iterator[Finding]:
+Email = TypedDict(
+    "Email",
+    {"to": str, "from": str, "smarthost": str, "username": NotRequired[str], "password_file": NotRequired[str]},
+)
+
+
+class Alerts(TypedDict, total=False):
+    """Who is told of alerts; each file is one of the controller."""
+
+    email: Email
+    webhook_url_file: str
+    ntfy_url_file: str
+
+
+class MonitoringDeclared(TypedDict):
+    """``fleet_monitoring``, checked and completed by `decide`."""
+
+    host: str
+    listen: str
+    port: int
+    retention_days: int
+    first_token_s: float
+    addresses: list[str]
+    alerts: Alerts
+
+
+def decide(monitoring: MonitoringDeclared, context: DeclareContext) -> Iterator[Finding]:
     """Complete a checked ``fleet_monitoring``: files become absolute, ``addresses`` is there, figures that nobody wrote
     are GB10's."""
-    for key in ("retention_days", "first_token_s"):
-        monitoring.setdefault(key, fact("monitoring", key))
+    monitoring.setdefault("retention_days", fact("monitoring", "retention_days"))
+    monitoring.setdefault("first_token_s", fact("monitoring", "first_token_s"))
     name = monitoring["host"]
     if name not in context.hosts:
         yield unknown_host(PLACE.below("host"), name, context.hosts)
@@ -67,14 +93,14 @@ def decide(monitoring: dict[str, Any], context: DeclareContext) -> Iterator[Find
     yield from _files(monitoring["alerts"], context.folder)
 
 
-def claims(monitoring: Mapping[str, Any], hosts: Mapping[str, Host]) -> Claims:
+def claims(monitoring: MonitoringDeclared, hosts: Mapping[str, Host]) -> Claims:
     own, remedy = monitoring["host"], "give the other one another port: monitoring has this one"
     exporters = [Port(name, fact("monitoring", "exporter_port"), PLACE, remedy) for name in sorted(hosts)]
     alerts = Port(own, fact("monitoring", "alertmanager_port"), PLACE, remedy)
     return Claims([*exporters, Port(own, monitoring["port"], PLACE.below("port")), alerts])
 
 
-def _addresses(monitoring: dict[str, Any], address: str) -> Iterator[Finding]:
+def _addresses(monitoring: MonitoringDeclared, address: str) -> Iterator[Finding]:
     """The packet filter of a host knows addresses alone."""
     is_written = "addresses" in monitoring
     monitoring.setdefault("addresses", [address])
@@ -89,15 +115,19 @@ def _addresses(monitoring: dict[str, Any], address: str) -> Iterator[Finding]:
             )
 
 
-def _files(alerts: dict[str, Any], folder: Path) -> Iterator[Finding]:
-    email = alerts.get("email", {})
-    holders = {"webhook_url_file": alerts, "ntfy_url_file": alerts, "password_file": email}
-    named = [(holder, key) for key, holder in holders.items() if key in holder]
-    for holder, key in named:
-        path = folder / holder[key]
+def _files(alerts: Alerts, folder: Path) -> Iterator[Finding]:
+    holders: dict[str, Any] = {
+        "webhook_url_file": alerts,
+        "ntfy_url_file": alerts,
+        "password_file": alerts.get("email", {}),
+    }
+    for key, holder in holders.items():
+        if key not in holder:
+            continue
+        path, is_email = folder / holder[key], holder is not alerts
         holder[key] = str(path)
-        place = PLACE.below("alerts", *(["email"] if holder is email else []), key)
-        rule, expected = "input-monitoring-file", "the password alone" if holder is email else "one URL, in one line"
+        place = PLACE.below("alerts", *(["email"] if is_email else []), key)
+        rule, expected = "input-monitoring-file", "the password alone" if is_email else "one URL, in one line"
         make = f"(umask 077; mkdir -p {path.parent}; cat > {path})"
         text = yield from secret_files.named(rule, place, path, expected=expected, remedy=make)
         if text is not None and len(text.split()) != 1:

@@ -15,7 +15,7 @@ from ..._engines.placed import Host
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
 from ..memory_guard.subject import floors
 from . import prometheus
-from .declared import MONITORING, claims, decide
+from .declared import MONITORING, MonitoringDeclared, claims, decide
 from .plan import collected_slice, host_slice, shown_slice
 from .prometheus import Endpoint
 
@@ -30,7 +30,7 @@ class Monitoring(FleetPart):
     longer while it loads.
     """
 
-    declared: Mapping[str, Any] | None = None
+    declared: MonitoringDeclared | None = None
     hosts: Mapping[str, str] = field(default_factory=dict)
     endpoints: Sequence[Endpoint] = ()
     engines: Sequence[Mapping[str, str]] = ()
@@ -48,16 +48,12 @@ class Monitoring(FleetPart):
             return None
         return {
             "host": self.declared["host"],
-            "url": self._url,
+            "url": _page(self.declared),
             "retention_days": self.declared["retention_days"],
             "alerts": sorted(self.declared["alerts"]),
             "hosts": sorted(self.hosts),
             "services": sorted(one.service for one in self.endpoints),
         }
-
-    @property
-    def _url(self) -> str:
-        return f"{prometheus.url(self.declared or {})}/consoles/fleet.html"
 
     def slice(self, host: Host, slices: Mapping[str, Any]) -> dict[str, Any]:
         if not self.declared:
@@ -68,7 +64,7 @@ class Monitoring(FleetPart):
                 self.declared, self.hosts, self.endpoints, self.engines, self.inventory, self.disk_gib, self.load_s
             )
             parts.append(collected)
-            return host_slice(parts, self.inventory, self._url)
+            return host_slice(parts, self.inventory, _page(self.declared))
         return host_slice(parts, self.inventory, "")
 
     def apis(self, host: str) -> Iterator[dict[str, Any]]:
@@ -92,7 +88,11 @@ class Monitoring(FleetPart):
             yield {**own, "address": "127.0.0.1", "port": port, "who": "the host itself"}
 
 
-def plan(declared: Mapping[str, Any] | None, context: PlanContext) -> Planned:
+def _page(declared: MonitoringDeclared) -> str:
+    return f"{prometheus.url(declared)}/consoles/fleet.html"
+
+
+def plan(declared: MonitoringDeclared | None, context: PlanContext) -> Planned:
     if declared is None:
         return Monitoring(inventory=context.inventory), []
     port = fact("monitoring", "exporter_port")

@@ -10,6 +10,7 @@ from typing import Any
 from ..._base import layout
 from ..._base.gb10 import fact
 from . import console, dashboards, prometheus
+from .declared import MonitoringDeclared
 from .prometheus import Endpoint
 from .rules import recordings, rules
 
@@ -57,7 +58,7 @@ def _floor() -> int:
 
 
 def collected_slice(
-    monitoring: Mapping[str, Any],
+    monitoring: MonitoringDeclared,
     hosts: Mapping[str, str],
     endpoints: Sequence[Endpoint],
     engines: Sequence[Mapping[str, str]],

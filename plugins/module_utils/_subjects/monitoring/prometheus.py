@@ -11,6 +11,7 @@ from typing import Any
 from ..._base import layout
 from ..._base.addresses import in_url
 from ..._base.gb10 import fact
+from .declared import Alerts, MonitoringDeclared
 
 CONFIG, RULES = f"{layout.MONITORING}/prometheus.yml", f"{layout.MONITORING}/rules.yml"
 CONSOLES = f"{layout.MONITORING}/consoles"
@@ -82,7 +83,7 @@ def credential(unit: str, name: str) -> str:
     return f"/run/credentials/{unit}/{name}"
 
 
-def receivers(alerts: Mapping[str, Any]) -> dict[str, Any]:
+def receivers(alerts: Alerts) -> dict[str, Any]:
     """``alertmanager.yml``. alerts: of the checked ``fleet_monitoring``; without any, alerts are only shown."""
     owner: dict[str, Any] = {"name": "owner"}
     hooks = [
@@ -114,7 +115,7 @@ def receivers(alerts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def alert_secrets(alerts: Mapping[str, Any]) -> dict[str, str]:
+def alert_secrets(alerts: Alerts) -> dict[str, str]:
     """The owner's files on the controller, by the name of the credential."""
     found = {key: alerts[key] for key in ("webhook_url_file", "ntfy_url_file") if key in alerts}
     password = alerts.get("email", {}).get("password_file")
@@ -129,12 +130,12 @@ def retention_bytes(hosts: int, services: int, days: int) -> int:
     return max(1 << 30, int(a_day * days * 1.5))
 
 
-def url(monitoring: Mapping[str, Any]) -> str:
+def url(monitoring: MonitoringDeclared) -> str:
     """Where Prometheus answers on its host."""
     return f"http://{in_url(monitoring['listen'])}:{monitoring['port']}"
 
 
-def prometheus_unit(monitoring: Mapping[str, Any], most_bytes: int, keys: Sequence[str], inventory: str) -> str:
+def prometheus_unit(monitoring: MonitoringDeclared, most_bytes: int, keys: Sequence[str], inventory: str) -> str:
     """keys: names of services whose key it needs."""
     loaded = "".join(f"LoadCredential={key_name(one)}:{SECRETS}/{key_name(one)}\n" for one in keys)
     command = (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from ..._base import secret_files
 from ..._base.addresses import wrong_listen
@@ -34,15 +34,29 @@ PHOENIX: Spec = {
         "disk_gib": {"type": "number", "min": 0.1, "max": 10_000},
     },
 }
+
+
+class PhoenixDeclared(TypedDict):
+    """``fleet_phoenix``, checked and completed by `decide`."""
+
+    host: str
+    listen: str
+    port: int
+    secret_file: str
+    retention_days: int
+    disk_gib: float
+
+
 # What Phoenix itself asks of a key (phoenix/auth.py, REQUIREMENTS_FOR_PHOENIX_SECRET, 20.26), without what systemd's
 # environment files give a meaning to.
 _KEY = re.compile(r"(?=.*[0-9])(?=.*[a-z])[0-9A-Za-z._~+/=-]{32,1024}")
 
 
-def decide(phoenix: dict[str, Any], context: DeclareContext) -> Iterator[Finding]:
+def decide(phoenix: PhoenixDeclared, context: DeclareContext) -> Iterator[Finding]:
     """Complete a checked ``fleet_phoenix``: ``secret_file`` becomes absolute, figures that nobody wrote are GB10's."""
-    for key in ("port", "retention_days", "disk_gib"):
-        phoenix.setdefault(key, fact("phoenix", key))
+    phoenix.setdefault("port", fact("phoenix", "port"))
+    phoenix.setdefault("retention_days", fact("phoenix", "retention_days"))
+    phoenix.setdefault("disk_gib", fact("phoenix", "disk_gib"))
     name = phoenix["host"]
     path = context.folder / phoenix["secret_file"]
     phoenix["secret_file"] = str(path)
@@ -52,7 +66,7 @@ def decide(phoenix: dict[str, Any], context: DeclareContext) -> Iterator[Finding
     yield from _key_problems(path)
 
 
-def claims(phoenix: Mapping[str, Any], _hosts: Mapping[str, Host]) -> Claims:
+def claims(phoenix: PhoenixDeclared, _hosts: Mapping[str, Host]) -> Claims:
     return Claims([Port(phoenix["host"], phoenix["port"], PLACE.below("port"))])
 
 

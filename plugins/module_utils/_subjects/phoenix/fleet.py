@@ -10,7 +10,7 @@ from typing import Any
 from ..._base.addresses import is_loopback
 from ..._engines.placed import Host
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
-from .declared import PHOENIX, claims, decide
+from .declared import PHOENIX, PhoenixDeclared, claims, decide
 from .plan import part_of, url
 
 
@@ -18,7 +18,7 @@ from .plan import part_of, url
 class Phoenix(FleetPart):
     """declared: as `declared.decide` completes ``fleet_phoenix``; None without."""
 
-    declared: Mapping[str, Any] | None
+    declared: PhoenixDeclared | None
     inventory: str
 
     def slice(self, host: Host, _slices: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Phoenix(FleetPart):
             yield {"port": self.declared["port"], "address": self.declared["listen"], "service": "phoenix", "who": who}
 
 
-def plan(declared: Mapping[str, Any] | None, context: PlanContext) -> Planned:
+def plan(declared: PhoenixDeclared | None, context: PlanContext) -> Planned:
     return Phoenix(declared, context.inventory), []
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
 from typing import Any
 
 from ..._base import layout
 from ..._base.addresses import in_url
 from ..._base.gb10 import fact
-from .declared import is_key
+from .declared import PhoenixDeclared, is_key
 
 SECRETS = f"{layout.PHOENIX}/secrets"
 LOCK = "roles/phoenix/files/phoenix.txt"
@@ -47,7 +46,7 @@ def secrets_text(text: str) -> str:
     return f"PHOENIX_ADMIN_SECRET={key}\nPHOENIX_DEFAULT_ADMIN_INITIAL_PASSWORD={key}\nPHOENIX_SECRET=a0{sessions}\n"
 
 
-def part_of(phoenix: Mapping[str, Any] | None, host: str, inventory: str) -> dict[str, Any]:
+def part_of(phoenix: PhoenixDeclared | None, host: str, inventory: str) -> dict[str, Any]:
     """``hosts.<host>.phoenix``. phoenix: as `_subjects.phoenix.declared.decide` completes it; None without.
 
     tool: the folder of its virtual environment; empty where there is none. gone: unit files that an earlier declaration
@@ -75,11 +74,11 @@ def part_of(phoenix: Mapping[str, Any] | None, host: str, inventory: str) -> dic
     }
 
 
-def url(phoenix: Mapping[str, Any]) -> str:
+def url(phoenix: PhoenixDeclared) -> str:
     return f"http://{in_url(phoenix['listen'])}:{phoenix['port']}"
 
 
-def _server(phoenix: Mapping[str, Any], inventory: str) -> str:
+def _server(phoenix: PhoenixDeclared, inventory: str) -> str:
     variables = {
         "HOST": "127.0.0.1",
         "PORT": _INSIDE,
@@ -117,7 +116,7 @@ Inventory={inventory}
 """
 
 
-def _socket(phoenix: Mapping[str, Any], inventory: str) -> str:
+def _socket(phoenix: PhoenixDeclared, inventory: str) -> str:
     return f"""\
 {layout.MARK}
 [Unit]

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from ..._base import secret_files
 from ..._base.addresses import is_address
@@ -40,6 +40,30 @@ TLS: Spec = {
         },
     ],
 }
+
+
+class OwnTls(TypedDict, total=False):
+    """``tls`` as a map."""
+
+    certificate: str
+    key: str
+    names: list[str]
+
+
+class Tls(TypedDict):
+    """Encryption of an endpoint, decided.
+
+    certificate, key: paths on this machine. ca: the certificate of the local CA, None for a certificate of the owner's.
+    names: what the certificate has to name. main: the name in the endpoint's URL; empty for the address.
+    """
+
+    certificate: str
+    key: str
+    ca: str | None
+    names: list[str]
+    main: str
+
+
 # Beside the inventory, in folders that no inventory plugin reads.
 _AUTHORITY = ".fleet/ca/ca"
 _MADE = ".fleet/certificates"
@@ -53,20 +77,16 @@ def authority(folder: Path) -> str:
 
 
 def decide(
-    name: str, service: dict[str, Any], place: Place, written: Any, reached_by: Iterable[str], folder: Path
-) -> Iterator[Finding]:
-    """``tls`` of a checked service becomes ``{certificate, key, ca, names, main}``, or None without encryption.
+    name: str, place: Place, written: str | OwnTls | None, reached_by: Iterable[str], folder: Path
+) -> Generator[Finding, None, Tls | None]:
+    """``tls`` of what is called so; None without encryption.
 
-    name: the service's. written: the checked ``tls``, at ``place``. reached_by: name and addresses of the head. folder:
-    the inventory's. certificate, key: paths on this machine. ca: the certificate of the local CA, None for a
-    certificate of the owner's. names: what the certificate has to name. main: the name in the endpoint's URL; empty
-    for the address.
+    written: the checked ``tls``, at ``place``. reached_by: name and addresses of the head. folder: the inventory's.
     """
-    service["tls"] = None
-    if written in (None, NONE):
-        return
-    named = {} if written == LOCAL else dict(written)
-    own = {key: str(folder / named[key]) for key in ("certificate", "key") if key in named}
+    if written is None or written == NONE:
+        return None
+    named: OwnTls = {} if isinstance(written, str) else written
+    own = {key: str(folder / path) for key, path in named.items() if isinstance(path, str)}
     if len(own) == 1:
         (only,) = own
         yield error(
@@ -76,17 +96,16 @@ def decide(
             expected="certificate and key, or neither",
             remedy="write both; without them the collection makes a certificate of its own (tls: local)",
         )
-        return
+        return None
     reached = [name for name in dict.fromkeys(reached_by) if re.fullmatch(NAME_PATTERN, name) or is_address(name)]
     names = list(named.get("names", ()))
     main = names[0] if names else ""
     if own:
-        service["tls"] = {**own, "ca": None, "names": names or reached[-1:], "main": main}
         yield from _file_problems(place, own)
-        return
+        return Tls(certificate=own["certificate"], key=own["key"], ca=None, names=names or reached[-1:], main=main)
     made = {key: str(folder / f"{_MADE}/{name}.{end}") for key, end in _ENDS.items()}
     every = [*dict.fromkeys([*names, *reached, *_LOOPBACK])]
-    service["tls"] = {**made, "ca": authority(folder), "names": every, "main": main}
+    return Tls(certificate=made["certificate"], key=made["key"], ca=authority(folder), names=every, main=main)
 
 
 _ENDS = {"certificate": "crt", "key": "key"}
