@@ -18,6 +18,7 @@ from typing import Any, TypedDict
 
 from ._base.findings import error
 from ._base.yaml_text import read_yaml
+from ._engines.declaration import RecipeData
 from ._engines.recipes import foreign
 from ._engines.vllm import planned
 from ._engines.vllm.kv import size_pool
@@ -30,7 +31,7 @@ __all__ = ["Imported", "Inventory", "InventoryHost", "import_recipe", "kv_pool",
 class Imported(TypedDict):
     """A foreign recipe as one of ours. recipe: None where an error prevents it. sentences: the findings, in words."""
 
-    recipe: dict[str, Any] | None
+    recipe: RecipeData | None
     findings: list[dict[str, Any]]
     sentences: list[str]
 

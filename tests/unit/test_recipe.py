@@ -64,6 +64,7 @@ def test_a_complete_recipe_has_no_finding_and_gets_its_defaults() -> None:
 
 
 DRAFT_FLAGS = {"speculative-config": {"method": "dflash", "model": "org/draft", "num_speculative_tokens": 7}}
+UNWEIGHED = {"release": "0.24.0", "weights_gib": None, "source": "a note"}
 FIX = {"reason": "because", "source": "a note"}
 
 
@@ -106,11 +107,12 @@ FIX = {"reason": "because", "source": "a note"}
         ),
         ("overlays", [{"target": "../a", "model_file": "b", **FIX}], "schema-pattern", "tiny.yml: overlays[0].target"),
         ("sources", [], "schema-range", "tiny.yml: sources"),
+        ("memory", {"calibrations": [UNWEIGHED]}, "schema-required", "tiny.yml: memory.calibrations[0].weights_gib"),
     ],
 )
 def test_what_is_wrong_is_an_error_at_its_place(path: str, value: Any, rule: str, place: str) -> None:
     recipe, findings = parse(changed(path, value), Place(thing="tiny.yml"))
-    assert recipe == {}
+    assert recipe is None
     assert [(finding.severity, finding.rule, finding.place) for finding in findings] == [("error", rule, place)]
 
 

@@ -12,6 +12,7 @@ from .._base.layers import Layer, Value
 from .._base.place import Place
 from .._base.schema import Spec
 from .._on_host.rank.probes import Probes, Request
+from .declaration import Workload
 from .memory.boots import BootLog
 from .memory.budget import Budget, Share
 from .memory.estimate import Demand
@@ -223,7 +224,7 @@ class Engine(Protocol):
     def overlays(self, placed: Placed) -> Overlays:
         """Files of the engine's own that its container needs."""
 
-    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
+    def workload_flags(self, workload: Workload) -> dict[str, Any]:
         """The options that a service's ``workload`` stands for."""
 
     def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:

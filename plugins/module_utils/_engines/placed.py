@@ -13,6 +13,7 @@ from .._base.addresses import EVERYWHERE, from_its_host, in_url, is_loopback
 from .._base.layers import Layer, Value, fill
 from .._base.place import Place
 from .._facts.models.stored import stored_name
+from .declaration import ImageData, ModelData, RecipeData, ServiceData, Tls, Tracing
 from .environment import Member
 
 if TYPE_CHECKING:
@@ -64,11 +65,11 @@ class Placed:
 
     name: str
     engine: Engine
-    settings: Mapping[str, Any]
-    recipe: Mapping[str, Any]
+    settings: ServiceData
+    recipe: RecipeData
     hosts: Sequence[Host]
-    image: Mapping[str, Any]
-    model: Mapping[str, Any]
+    image: ImageData
+    model: ModelData
     config: Mapping[str, Any] | None = None
     drafter: Mapping[str, Any] | None = None
     overlays: Overlays = field(default_factory=Overlays)
@@ -121,7 +122,7 @@ class Placed:
         return [name for name in (self.tls["main"], *self.tls["names"]) if name] if self.tls else []
 
     @property
-    def tls(self) -> Mapping[str, Any] | None:
+    def tls(self) -> Tls | None:
         """`_subjects.tls.declared.decide`; None for a service that does not encrypt."""
         return self.settings.get("tls")
 
@@ -146,7 +147,7 @@ class Placed:
         return layout.key_file(self.name) if self.settings.get("api_key_file") else None
 
     @property
-    def tracing(self) -> Mapping[str, Any] | None:
+    def tracing(self) -> Tracing | None:
         """`_engines.tracing.declared.decide`; None for a service that sends no traces."""
         return self.settings.get("tracing")
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from .._base.findings import Finding, error
+from .._engines.declaration import ImageData
 from .._engines.placed import Placed
 
 
-def builder(image: Mapping[str, Any]) -> str | None:
+def builder(image: ImageData) -> str | None:
     """The host that builds a service's image; None where it is not built, or comes as an archive."""
-    host: str | None = image["source"].get("host") if "build" in image else None
-    return host
+    source = image["source"]
+    return source.get("host") if "build" in image and isinstance(source, dict) else None
 
 
 def with_one_builder(services: Sequence[Placed]) -> tuple[list[Placed], list[Finding]]:

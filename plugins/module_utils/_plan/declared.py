@@ -21,6 +21,7 @@ from typing import Any
 from .._base.findings import Finding, did_you_mean, error, warning
 from .._base.place import Place
 from .._base.schema import Spec, check
+from .._engines.declaration import ServiceData
 from .._engines.placed import Host
 from .._engines.recipes.spec import ENVIRONMENT, FLAGS
 from .._subjects.firewall import plan as firewall
@@ -84,7 +85,7 @@ class Declared:
 
     name: str
     hosts: Mapping[str, Host]
-    services: Mapping[str, Mapping[str, Any]]
+    services: Mapping[str, ServiceData]
     fabric: Any
     firewall: Mapping[str, Any] = field(default_factory=dict)
     drift: Mapping[str, Any] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from .._base.gb10 import facts
 from .._base.place import Place
 from .._base.schema import Spec, check
 from .._base.sizes import quantity
+from .._engines.declaration import ServiceData
 from .._engines.placed import Host
 from .._engines.ports import ports_on_head
 from .._engines.recipes.spec import CONTAINER, ENVIRONMENT, FLAGS
@@ -108,11 +109,11 @@ def _names_of_replicas(services: Mapping[Any, Any]) -> Iterator[str]:
 
 def read_services(
     written: Any, hosts: Mapping[str, Host], folder: Path, tls: Any
-) -> tuple[dict[str, Mapping[str, Any]], list[Finding]]:
+) -> tuple[dict[str, ServiceData], list[Finding]]:
     named, findings = check(SERVICES, written, Place(variable="fleet_services"))
     if findings:
         return {}, findings
-    usable: dict[str, Mapping[str, Any]] = {}
+    usable: dict[str, ServiceData] = {}
     for name in sorted(named):
         place = Place(service=name)
         service, problems = check(SERVICE, named[name], place)
@@ -139,19 +140,19 @@ def read_services(
     return usable, [*findings, *_port_clashes(usable)]
 
 
-def _replicas(name: str, service: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _replicas(name: str, service: ServiceData) -> dict[str, ServiceData]:
     """The services of a declaration: itself, or NAME-1 to NAME-N, each on its part of the hosts, in their order."""
     count = service["replicas"]
     if count == 1 or len(service["hosts"]) % count:
-        return {name: {**service}}
+        return {name: service.copy()}
     each = len(service["hosts"]) // count
     return {
-        f"{name}-{at + 1}": {**copy.deepcopy({**service}), "hosts": service["hosts"][at * each : (at + 1) * each]}
+        f"{name}-{at + 1}": {**copy.deepcopy(service), "hosts": service["hosts"][at * each : (at + 1) * each]}
         for at in range(count)
     }
 
 
-def _divided(place: Place, service: Mapping[str, Any]) -> Iterator[Finding]:
+def _divided(place: Place, service: ServiceData) -> Iterator[Finding]:
     """Hosts that replicas don't share out evenly: one of them would be another service than the others."""
     hosts, count = len(service["hosts"]), service["replicas"]
     if hosts % count:
@@ -175,7 +176,7 @@ def _taken(place: Place, replica: str) -> Finding:
     )
 
 
-def _what(place: Place, service: Mapping[str, Any]) -> Iterator[Finding]:
+def _what(place: Place, service: ServiceData) -> Iterator[Finding]:
     if service["recipe"] is None and not isinstance(service["model"].get("repository"), str):
         yield error(
             "input-no-model",
@@ -200,19 +201,17 @@ def _placement(place: Place, chosen: list[str], hosts: Mapping[str, Host]) -> It
             )
 
 
-def _tls(
-    name: str, service: dict[str, Any], hosts: Mapping[str, Host], folder: Path, of_fleet: Any
-) -> Iterator[Finding]:
+def _tls(name: str, service: ServiceData, hosts: Mapping[str, Host], folder: Path, of_fleet: Any) -> Iterator[Finding]:
     """Encryption of the endpoint. of_fleet: the checked ``fleet_tls``."""
     place = Place(service=name).below("tls") if "tls" in service else Place(variable="fleet_tls")
     head = hosts.get(service["hosts"][0])
     address = [head.name, head.address] if head else []
     listen = [] if service["listen"] in EVERYWHERE else [service["listen"]]
-    written = service.get("tls", of_fleet)
+    written: Any = service.get("tls", of_fleet)
     service["tls"] = yield from decide_tls(name, place, written, [*listen, *address], folder)
 
 
-def _declared_twice(place: Place, service: Mapping[str, Any]) -> Iterator[Finding]:
+def _declared_twice(place: Place, service: ServiceData) -> Iterator[Finding]:
     """A size in the workload and again, otherwise, among the flags: either could be what was meant."""
     for size, flag in (
         ("max_model_len", "max-model-len"),
@@ -230,7 +229,7 @@ def _declared_twice(place: Place, service: Mapping[str, Any]) -> Iterator[Findin
             )
 
 
-def _ports_of_the_host(place: Place, service: Mapping[str, Any], hosts: Mapping[str, Host]) -> Iterator[Finding]:
+def _ports_of_the_host(place: Place, service: ServiceData, hosts: Mapping[str, Host]) -> Iterator[Finding]:
     """Ports of the head at which its system listens already: what we reach it by, and what every GB10 has."""
     head = hosts.get(service["hosts"][0])
     taken = _listening(head)
@@ -253,14 +252,14 @@ def _listening(host: Host | None) -> dict[int, tuple[str, bool]]:
     return taken | ({host.port: ("sshd, by which Ansible comes", True)} if host else {})
 
 
-def taken_ports(hosts: Mapping[str, Host], services: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, int], str]:
+def taken_ports(hosts: Mapping[str, Host], services: Mapping[str, ServiceData]) -> dict[tuple[str, int], str]:
     """Who has which port of a host: its system, and services."""
     system = {(name, port): who for name, host in hosts.items() for port, (who, _) in _listening(host).items()}
     heads = {name: (one["hosts"][0], ports_on_head(one["port"], one["hosts"])) for name, one in services.items()}
     return system | {(head, port): f"fleet_services.{name}" for name, (head, ports) in heads.items() for port in ports}
 
 
-def _port_clashes(services: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+def _port_clashes(services: Mapping[str, ServiceData]) -> list[Finding]:
     """Two services that would listen on the same port of the same host: only the head of a group listens."""
     taken: dict[tuple[str, int], str] = {}
     findings = []

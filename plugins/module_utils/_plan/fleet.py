@@ -17,6 +17,7 @@ from .._base.place import Place
 from .._base.sizes import gib
 from .._base.subject import Here
 from .._engines.decided import Decided
+from .._engines.declaration import ServiceData
 from .._engines.environment import Slices
 from .._engines.interface import Engine, Facts, Sizing
 from .._engines.memory.budget import Budget, plan_hosts
@@ -250,7 +251,7 @@ def _placed(
             hosts = [declared.hosts[host] for host in settings["hosts"]]
             placed, problems = place(name, settings, recipe, hosts, library, fabric, engines)
             if placed is not None and (aliases := _aliases(placed, declared)):
-                again = {**settings, "aliases": aliases}
+                again: ServiceData = {**settings, "aliases": aliases}
                 placed, problems = place(name, again, recipe, hosts, library, fabric, engines)
             findings.add(problems, settings["hosts"])
             if placed is not None:

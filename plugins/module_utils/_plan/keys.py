@@ -8,11 +8,11 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from .._base import secret_files
 from .._base.findings import Finding, error
 from .._base.place import Place
+from .._engines.declaration import ServiceData
 
 # Beside the inventory, in a folder that no inventory plugin reads.
 MADE = ".fleet/keys"
@@ -20,7 +20,7 @@ MADE = ".fleet/keys"
 _KEY = re.compile(r"[A-Za-z0-9._~+/=][A-Za-z0-9._~+/=-]{15,}")
 
 
-def key_file(service_name: str, service: dict[str, Any], folder: Path) -> Iterator[Finding]:
+def key_file(service_name: str, service: ServiceData, folder: Path) -> Iterator[Finding]:
     """Decide the file: ``api_key_file`` becomes absolute, None for an open service; ``key_made`` says that a run makes
     it. folder: of the inventory. A key that isn't there or can't work would be missed after hours of staging."""
     place, named = Place(service=service_name), service.get("api_key_file")

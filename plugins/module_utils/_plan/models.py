@@ -9,13 +9,12 @@ from typing import Any
 
 from .._base.findings import Finding, error
 from .._base.place import Place
+from .._engines.declaration import RecipeData, ServiceData
 from .._engines.recipes.derive import derive
 from .._engines.recipes.recipe import Library
 
 
-def chosen_recipe(
-    settings: Mapping[str, Any], place: Place, library: Library
-) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+def chosen_recipe(settings: ServiceData, place: Place, library: Library) -> tuple[RecipeData | None, list[Finding]]:
     """A service's recipe, or why there is none. settings: a checked service. place: its own."""
     if settings["recipe"] is not None:
         named, findings = library.find(settings["recipe"], place.below("recipe"))

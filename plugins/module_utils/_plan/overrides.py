@@ -9,11 +9,12 @@ from typing import Any
 
 from .._base.findings import Finding, error
 from .._base.place import Place
+from .._engines.declaration import DraftData, ImageData, ModelData, RecipeData
 from .._engines.interface import Engine
 
 
 def image_of(
-    recipe: Mapping[str, Any], own: Mapping[str, Any], place: Place, engine: Engine
+    recipe: ImageData, own: Mapping[str, Any], place: Place, engine: Engine
 ) -> tuple[dict[str, Any], list[Finding]]:
     """``image`` of a service. A reference other than the recipe's decides family and release by what its name is known
     for; what is neither known nor written is an error.
@@ -44,21 +45,20 @@ def image_of(
     ]
 
 
-def is_another_model(recipe: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+def is_another_model(recipe: ModelData, own: Mapping[str, Any]) -> bool:
     """Whether a service serves another repository than its recipe's. recipe, own: the ``model`` of each."""
     return bool(own.get("repository", recipe["repository"]) != recipe["repository"])
 
 
-def model_of(recipe: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def model_of(recipe: ModelData, own: Mapping[str, Any]) -> dict[str, Any]:
     """``model`` of a service. Of another repository nothing is known but what the service writes."""
     return dict(own) if is_another_model(recipe, own) else {**recipe, **own}
 
 
-def without_its_model(recipe: Mapping[str, Any], place: Place) -> tuple[dict[str, Any], list[Finding]]:
+def without_its_model(recipe: RecipeData, place: Place) -> tuple[RecipeData, list[Finding]]:
     """A recipe that serves another model: without what was measured of its own. What it lays over files of its own
     model has nothing to lie on."""
-    rest = {**recipe, "memory": {**recipe["memory"], "calibrations": []}, "measured": []}
-    rest["memory"].pop("utilization", None)
+    rest: RecipeData = {**recipe, "memory": {"calibrations": []}, "measured": []}
     of_model = [one for one in recipe["overlays"] if "model_file" in one or not one["target"].startswith("/")]
     files = [one.get("model_file", one["target"]) for one in of_model]
     if not files:
@@ -74,13 +74,21 @@ def without_its_model(recipe: Mapping[str, Any], place: Place) -> tuple[dict[str
     ]
 
 
-def with_draft(model: Mapping[str, Any], wanted: str | None) -> dict[str, Any]:
+def with_draft(model: ModelData, wanted: str | None) -> ModelData:
     """The model with the draft model that the decided flags ask for, so that both are staged; without one that they
     don't. wanted: its repository."""
-    rest = {key: value for key, value in model.items() if key != "draft"}
+    declared = model.get("draft")
+    rest = model.copy()
+    rest.pop("draft", None)
     if wanted is None:
         return rest
-    declared = model.get("draft", {})
-    if declared.get("repository") == wanted:
+    if declared and declared["repository"] == wanted:
         return {**rest, "draft": declared}
-    return {**rest, "draft": {"repository": wanted, "revision": None, "weights_bytes": None}}
+    unknown: DraftData = {
+        "repository": wanted,
+        "revision": None,
+        "seal": None,
+        "config": None,
+        "weights_bytes": None,
+    }
+    return {**rest, "draft": unknown}

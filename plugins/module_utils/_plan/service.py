@@ -14,6 +14,7 @@ from .._base.layers import Layer, Value, merge
 from .._base.place import Place
 from .._base.schema import check
 from .._base.sizes import quantity
+from .._engines.declaration import ImageData, RecipeData, ServiceData
 from .._engines.environment import Slices, group_environment
 from .._engines.interface import Engine
 from .._engines.placed import Host, Overlays, Placed
@@ -26,8 +27,8 @@ from . import overrides
 
 def place(
     name: str,
-    settings: Mapping[str, Any],
-    recipe: Mapping[str, Any],
+    settings: ServiceData,
+    recipe: RecipeData,
     hosts: Sequence[Host],
     library: Library,
     fabric: Slices,
@@ -88,13 +89,11 @@ def place(
     return replace(placed, environments=environments, isolation=_isolation(placed)), findings
 
 
-def _built(
-    image: Mapping[str, Any], first: str, library: Library, place: Place
-) -> tuple[dict[str, Any], list[Finding]]:
+def _built(image: ImageData, first: str, library: Library, place: Place) -> tuple[ImageData, list[Finding]]:
     """An image that a host builds: named by its inputs; ``source`` says which host, else the service's first."""
-    build, findings = library.build(image["build"], place.below("build"))
+    build, findings = library.build(str(image["build"]), place.below("build"))
     if build is None:
-        return dict(image), findings
+        return image, findings
     source = {"host": first} if image["source"] == "registry" else image["source"]
     return {**image, "reference": build.reference, "build": build.order, "source": source}, findings
 
@@ -205,7 +204,7 @@ def _counted(flags: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
 
 def _isolation(placed: Placed) -> dict[str, Value]:
     """What the container may do: GB10 < recipe < service."""
-    written = {"recipe": placed.recipe["container"], "service": placed.settings["container"]}
+    written: dict[str, Any] = {"recipe": placed.recipe["container"], "service": placed.settings["container"]}
     return merge(
         [
             default_layer("container"),

@@ -118,16 +118,18 @@ def _tls(placed: Placed) -> dict[str, Any] | None:
     decided = placed.tls
     if decided is None:
         return None
-    paths = {"certificate": layout.certificate_file(placed.name), "key": layout.certificate_key(placed.name)}
-    files = {kind: {"source": decided[kind], "path": path} for kind, path in paths.items()}
-    return {**files, "ca": decided["ca"], "names": decided["names"]}
+    return {
+        "certificate": {"source": decided["certificate"], "path": layout.certificate_file(placed.name)},
+        "key": {"source": decided["key"], "path": layout.certificate_key(placed.name)},
+        "ca": decided["ca"],
+        "names": decided["names"],
+    }
 
 
 def _trace_headers(placed: Placed) -> dict[str, str] | None:
     """source: on the controller."""
-    if not placed.tracing or not placed.trace_headers:
-        return None
-    return {"source": placed.tracing["headers_file"], "path": placed.trace_headers}
+    source = placed.tracing["headers_file"] if placed.tracing else None
+    return {"source": source, "path": placed.trace_headers} if source and placed.trace_headers else None
 
 
 def _secret(placed: Placed) -> dict[str, str]:

@@ -10,6 +10,7 @@ from .._base import layout
 from .._base.gb10 import fact
 from .._base.subject import Here, with_defaults
 from .._engines.decided import Decided
+from .._engines.declaration import DraftData, ModelData
 from .._engines.observed import image_key
 from .._engines.placed import Host, Placed
 from .._subjects.fleet.subject import FleetPart
@@ -71,14 +72,14 @@ def models_of(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
         yield {"repository": adapter, "revision": None, "bytes": None, "source": {"kind": "hub"}, "known": None}
 
 
-def _of_draft(model: Mapping[str, Any]) -> str | Mapping[str, str]:
+def _of_draft(model: ModelData) -> str | Mapping[str, str]:
     """Where a draft model comes from: what lies in the model's own repository, from where that comes."""
     same = model["draft"]["repository"] == model["repository"]
     source: str | Mapping[str, str] = model["source"] if same else "hub"
     return source
 
 
-def _known(model: Mapping[str, Any]) -> dict[str, Any] | None:
+def _known(model: ModelData | DraftData) -> dict[str, Any] | None:
     """What a recipe says that a model is, beyond its pin."""
     return {key: model[key] for key in ("revision", "seal")} if model.get("seal") else None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .._base.sizes import gib
+from .._engines.declaration import DraftData, ModelData
 from .._engines.placed import Placed
 
 _SHORT = ("memory-tight", "memory-pool-small")
@@ -79,7 +80,7 @@ def _fits(
 
 def costs(placed: Placed, start_limit_s: int) -> dict[str, Any]:
     """What a first run of a service costs: {download_bytes, first_start_s, start_limit_s}, None where not known."""
-    models = [placed.model, *([placed.model["draft"]] if "draft" in placed.model else [])]
+    models: list[ModelData | DraftData] = [placed.model, *([placed.model["draft"]] if "draft" in placed.model else [])]
     shown = [gib(row["weights_gib"]) * row["hosts"] for row in placed.recipe["memory"].get("calibrations", [])]
     fetched = [model["weights_bytes"] for model in models if model.get("source", "hub") == "hub"]
     if fetched and fetched[0] is None and shown:

@@ -10,6 +10,7 @@ from typing import Any
 from .._base import layout
 from .._base.findings import Finding, error
 from .._base.place import Place
+from .._engines.declaration import DraftData, ModelData
 from .._engines.placed import Placed
 from .._engines.recipes.derive import DERIVED
 from .._engines.recipes.spec import MOUNTED
@@ -135,7 +136,7 @@ def _words(value: Any) -> Iterator[str]:
             yield one.rpartition("=")[2]
 
 
-def _is_fixed(model: Mapping[str, Any], lock: Lock, relock: str) -> bool:
+def _is_fixed(model: ModelData | DraftData, lock: Lock, relock: str) -> bool:
     """Whether every run serves the same files of it, or those of a folder of the owner's."""
     source = model.get("source")
     is_own = isinstance(source, Mapping) and "path" in source

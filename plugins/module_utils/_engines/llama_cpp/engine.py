@@ -12,6 +12,7 @@ from ..._base.layers import Layer, Value
 from ..._base.place import Place
 from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
+from ..declaration import Workload
 from ..interface import EngineSpec, Facts, Launch, Sizing
 from ..memory.boots import BootLog
 from ..memory.budget import Share
@@ -65,7 +66,7 @@ class LlamaCpp(Plain):
                 remedy="write another engine in the recipe",
             )
 
-    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
+    def workload_flags(self, workload: Workload) -> dict[str, Any]:
         many = quantity(workload.get("max_num_seqs"))
         return {} if many is None else {"parallel": many}
 

@@ -12,6 +12,7 @@ from ..._base.findings import Finding
 from ..._base.gb10 import facts
 from ..._base.place import Place
 from ..._base.sizes import size
+from ..declaration import RecipeData
 from ..registry import DEFAULT, ENGINES
 from .recipe import parse
 
@@ -26,7 +27,7 @@ def name_of(repository: str) -> str:
 
 def derive(
     checkpoint: Mapping[str, Any], *, names_image: bool = False, names_template: bool = False
-) -> tuple[dict[str, Any] | None, list[Finding]]:
+) -> tuple[RecipeData | None, list[Finding]]:
     """A recipe with its defaults filled in, and what stands against the model; None where it can't be served.
 
     names_image, names_template: the service brings its own.
@@ -60,15 +61,15 @@ def derive(
     recipe, problems = parse(written, Place(thing=f"model {repository}"))
     # its image is known by its digest alone where the collection has one
     findings += [one for one in problems if one.severity == "error" or one.rule != "recipe-unpinned-image"]
-    return recipe or None, findings
+    return recipe, findings
 
 
-def as_file(recipe: Mapping[str, Any], checkpoint: Mapping[str, Any], config: str | None) -> str:
+def as_file(recipe: RecipeData, checkpoint: Mapping[str, Any], config: str | None) -> str:
     """The recipe as YAML, each value with its reason as a comment. config: the name of config.json beside it."""
     return "\n".join(_lines(recipe, checkpoint, config)) + "\n"
 
 
-def _lines(recipe: Mapping[str, Any], checkpoint: Mapping[str, Any], config: str | None) -> Iterator[str]:
+def _lines(recipe: RecipeData, checkpoint: Mapping[str, Any], config: str | None) -> Iterator[str]:
     model, image, source = recipe["model"], recipe["image"], checkpoint["source"]
     yield "---"
     yield f"# Derived from {source}. Edit it: it is yours. docs/recipes.md says what each key means."
@@ -96,8 +97,8 @@ def _lines(recipe: Mapping[str, Any], checkpoint: Mapping[str, Any], config: str
         yield f"  {key}: {_word(value)}  # {recipe['reasons'][key]}"
     yield "status:"
     yield "  state: derived  # write reported or tested, by whom and when, once it has run"
-    for key in ("by", "hardware", "note"):
-        yield f"  {key}: {_word(recipe['status'][key])}"
+    status = recipe["status"]
+    yield from (f"  {key}: {_word(status.get(key))}" for key in ("by", "hardware", "note"))
     yield "sources:"
     yield f"  - {_word(source)}"
 

@@ -19,6 +19,7 @@ from ..._base.place import Place
 from ..._base.schema import Spec, check, describe
 from ..._facts.models.facts import config_name, model_of
 from ..._facts.models.purpose import CHAT
+from ..declaration import RecipeData
 from ..interface import EngineSpec
 from ..normal_form import normal_options
 from ..registry import DEFAULT, ENGINES
@@ -119,7 +120,7 @@ _OURS = frozenset(
 )
 
 
-def import_recipe(source: Any, name: str) -> tuple[dict[str, Any] | None, list[Finding]]:
+def import_recipe(source: Any, name: str) -> tuple[RecipeData | None, list[Finding]]:
     """Return our recipe, named ``name``, and all that could not be carried over; no recipe where an error prevents it.
 
     source: the other recipe's content as YAML gives it.
@@ -134,11 +135,11 @@ def import_recipe(source: Any, name: str) -> tuple[dict[str, Any] | None, list[F
     findings += _unknown_keys(source, spec, name)
     if any(finding.severity == "error" for finding in findings):
         return None, ordered(findings)
-    recipe = _convert(theirs, name, project or ("sparkrun" if is_sparkrun else "eugr"), findings)
-    if recipe is not None:
-        recipe, problems = parse(recipe, Place(recipe=name, thing=name))
-        findings += problems
-    return recipe or None, ordered(findings)
+    written = _convert(theirs, name, project or ("sparkrun" if is_sparkrun else "eugr"), findings)
+    if written is None:
+        return None, ordered(findings)
+    recipe, problems = parse(written, Place(recipe=name, thing=name))
+    return recipe, ordered([*findings, *problems])
 
 
 def _unknown_keys(source: Mapping[Any, Any], spec: Mapping[str, Spec], name: str) -> Iterator[Finding]:

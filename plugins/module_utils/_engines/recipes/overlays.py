@@ -6,18 +6,18 @@ The stores are never edited: every overlay is a file of its own, mounted read-on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Any
 
 from ..._base.findings import Finding, error
 from ..._base.place import Place
+from ..declaration import OverlayData
 from ..placed import Overlays
 from .recipe import Library
 
 
 def plan_overlays(
-    overlays: Sequence[Mapping[str, Any]],
+    overlays: Sequence[OverlayData],
     library: Library,
     place: Place,
     folder: str,
@@ -44,7 +44,7 @@ def plan_overlays(
     return planned, findings
 
 
-def _content(library: Library, overlay: Mapping[str, Any], place: Place) -> tuple[str | None, list[Finding]]:
+def _content(library: Library, overlay: OverlayData, place: Place) -> tuple[str | None, list[Finding]]:
     path, findings = library.overlay(overlay, place)
     if path is None:
         return None, findings

@@ -25,6 +25,7 @@ from ..._facts.builds.build import DOCKERFILE, Build
 from ..._facts.builds.build import read as read_build
 from ..._facts.models.facts import config_name, drafter_config
 from ..._stores.weights.reading import indexed_bytes
+from ..declaration import ImageData, ModelData, OverlayData, RecipeData
 from ..interface import Engine, EngineSpec
 from ..normal_form import normal_reasons
 from ..registry import DEFAULT, ENGINES
@@ -42,15 +43,15 @@ _MEND = "correct the file"
 _FETCH = "take config.json from the model's repository"
 
 
-def parse(data: Any, place: Place, engines: Mapping[str, Engine] = ENGINES) -> tuple[dict[str, Any], list[Finding]]:
-    """Return a recipe with its defaults filled in, and all that is wrong with it; ``{}`` when it can't be used.
+def parse(data: Any, place: Place, engines: Mapping[str, Engine] = ENGINES) -> tuple[RecipeData | None, list[Finding]]:
+    """Return a recipe with its defaults filled in, and all that is wrong with it; None when it can't be used.
 
     data: the file's content as YAML gives it. place: the file, for the findings. engines: by the names that recipes
     write.
     """
     engine, findings = _engine(data, place, engines)
     if findings:
-        return {}, findings
+        return None, findings
     recipe, findings = check(recipe_spec(engine.spec), data, place)
     if not findings:
         recipe["reasons"] = normal_reasons(recipe["reasons"], recipe["flags"])
@@ -65,7 +66,7 @@ def parse(data: Any, place: Place, engines: Mapping[str, Engine] = ENGINES) -> t
             *_known_bad(recipe, place),
         ]
     usable = not any(finding.severity == "error" for finding in findings)
-    return (recipe if usable else {}), findings
+    return (recipe if usable else None), findings
 
 
 def _engine(data: Any, place: Place, engines: Mapping[str, Engine]) -> tuple[Engine, list[Finding]]:
@@ -191,7 +192,7 @@ def environment_problems(environment: Mapping[str, Any], place: Place, engine: E
             yield _secret(place.below(name))
 
 
-def image_problems(image: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+def image_problems(image: ImageData, place: Place) -> Iterator[Finding]:
     """An image has a name of its own, or is built, and then its inputs name it."""
     named = [key for key in ("reference", "build") if image.get(key)]
     if len(named) != 1:
@@ -209,7 +210,7 @@ def image_problems(image: Mapping[str, Any], place: Place) -> Iterator[Finding]:
                 yield error("recipe-image", place.below(key), found="a pin", expected=expected, remedy="take it out")
 
 
-def _draft_problems(recipe: Mapping[str, Any], place: Place, wanted: str | None) -> Iterator[Finding]:
+def _draft_problems(recipe: RecipeData, place: Place, wanted: str | None) -> Iterator[Finding]:
     """wanted: the draft model that the flags ask for."""
     declared = recipe["model"].get("draft", {}).get("repository")
     if wanted != declared:
@@ -222,7 +223,7 @@ def _draft_problems(recipe: Mapping[str, Any], place: Place, wanted: str | None)
         )
 
 
-def _overlay_problems(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+def _overlay_problems(recipe: RecipeData, place: Place) -> Iterator[Finding]:
     for index, overlay in enumerate(recipe["overlays"]):
         where = place.below("overlays", index)
         kinds = [kind for kind in ("json_merge", "model_file", "file") if kind in overlay]
@@ -246,7 +247,7 @@ def _overlay_problems(recipe: Mapping[str, Any], place: Place) -> Iterator[Findi
             )
 
 
-def _reason_problems(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+def _reason_problems(recipe: RecipeData, place: Place) -> Iterator[Finding]:
     for key in sorted(recipe["reasons"].keys() - recipe["flags"].keys() - recipe["env"].keys()):
         expected = "a key of flags or env"
         yield error(
@@ -258,7 +259,7 @@ def _reason_problems(recipe: Mapping[str, Any], place: Place) -> Iterator[Findin
         )
 
 
-def _unpinned(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+def _unpinned(recipe: RecipeData, place: Place) -> Iterator[Finding]:
     model, image = recipe["model"], recipe["image"]
     if model["source"] == "hub" and model["revision"] is None:
         yield _warning("recipe-unpinned-model", place.below("model", "revision"), "a commit of 40 hex digits")
@@ -266,7 +267,7 @@ def _unpinned(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
         yield _warning("recipe-unpinned-image", place.below("image", "digest"), "sha256: and 64 hex digits")
 
 
-def _known_bad(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+def _known_bad(recipe: RecipeData, place: Place) -> Iterator[Finding]:
     status = recipe["status"]
     if status["state"] == "known-bad":
         where, found = place.below("status", "state"), f"known-bad, says {status['by']}"
@@ -301,7 +302,7 @@ class Recipe:
     """A usable recipe and the file that it comes from."""
 
     name: str
-    data: Mapping[str, Any]
+    data: RecipeData
     path: Path
 
 
@@ -330,7 +331,7 @@ class Library:
         found.sort(key=lambda one: (one.data["status"]["when"] or "", one.name), reverse=True)
         return min(found, key=rank, default=None)
 
-    def config_of(self, model: Mapping[str, Any], place: Place) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    def config_of(self, model: ModelData, place: Place) -> tuple[Mapping[str, Any] | None, list[Finding]]:
         """config.json of a service's model: the one that is named, what was read of the model, or that of its base
         model, whose shapes it has; None without."""
         if model["config"]:
@@ -339,7 +340,7 @@ class Library:
         of_base = config_name(model["repository"]) if read is None else None
         return self.config(of_base, place) if of_base and self._beside("configs", f"{of_base}.json") else (read, [])
 
-    def config_of_draft(self, model: Mapping[str, Any], place: Place) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    def config_of_draft(self, model: ModelData, place: Place) -> tuple[Mapping[str, Any] | None, list[Finding]]:
         """config.json of the model that drafts for a service's, as named, or that of a drafter that is known; None
         without."""
         draft = model.get("draft", {})
@@ -347,7 +348,7 @@ class Library:
         name = draft.get("config") or (known if known and self._beside("configs", f"{known}.json") else None)
         return self.config(name, place) if name else (None, [])
 
-    def weights_of(self, recipe: str, model: Mapping[str, Any]) -> int | None:
+    def weights_of(self, recipe: str, model: ModelData) -> int | None:
         """The weights' bytes of a service's model: by the index beside its recipe, as written, or as read.
 
         recipe: its name; empty where the model isn't the recipe's own.
@@ -355,7 +356,7 @@ class Library:
         size: int | None = (self.weights_bytes(recipe) if recipe else None) or model["weights_bytes"]
         return size or self._checkpoint(model).get("weights_bytes")
 
-    def _checkpoint(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _checkpoint(self, model: ModelData) -> Mapping[str, Any]:
         """What was read of a model, unless another commit is wanted."""
         found = self.checkpoints.get(model["repository"], {})
         wanted = model.get("revision")
@@ -409,7 +410,7 @@ class Library:
         path = self._beside("configs", f"{recipe}.index.json")
         return None if path is None else indexed_bytes(path)
 
-    def overlay(self, overlay: Mapping[str, Any], place: Place) -> tuple[Path | None, list[Finding]]:
+    def overlay(self, overlay: OverlayData, place: Place) -> tuple[Path | None, list[Finding]]:
         """The file in ``overlays/`` that an overlay names, with its sha256 checked if it is known, or what is wrong."""
         path = self._beside("overlays", overlay["file"])
         if path is None:

@@ -251,7 +251,7 @@ MEMORY: Spec = {
                     "hosts": {"type": "int", "min": 1, "default": 1},
                     "release": {**_TEXT, "required": True},
                     "flags": FLAGS,
-                    "weights_gib": {**_GIB, "required": True},
+                    "weights_gib": {"type": "number", "required": True, "min": 0, "max": 1024},
                     "non_kv_gib": _GIB,
                     "graphs_gib": _GIB,
                     "source": {**_TEXT, "required": True},

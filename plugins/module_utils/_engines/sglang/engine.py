@@ -12,6 +12,7 @@ from ..._base.layers import Layer, Value
 from ..._base.place import Place
 from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
+from ..declaration import Workload
 from ..interface import EngineSpec, Facts, Launch
 from ..interface import Sizing as AnySizing
 from ..memory.boots import BootLog
@@ -42,9 +43,9 @@ class Sglang(Plain):
     def problems(self, placed: Placed) -> Iterable[Finding]:
         return launch.problems(placed)
 
-    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
-        names = {"max_model_len": "context-length", "max_num_seqs": "max-running-requests"}
-        return {names[key]: quantity(workload[key]) for key in names if key in workload}
+    def workload_flags(self, workload: Workload) -> dict[str, Any]:
+        sizes = {"context-length": workload.get("max_model_len"), "max-running-requests": workload.get("max_num_seqs")}
+        return {name: quantity(size) for name, size in sizes.items() if size is not None}
 
     def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
         return launch.flags(placed, written)

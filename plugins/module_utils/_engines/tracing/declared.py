@@ -7,13 +7,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ..._base import secret_files
 from ..._base.findings import Finding, error, warning
 from ..._base.place import Place
 from ..._base.schema import Spec
+from ..declaration import ServiceData
 
 GRPC, HTTP = "grpc", "http/protobuf"
 TRACING: Spec = {
@@ -40,7 +40,7 @@ _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([\x21-\x7e]([\
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def decide(service_name: str, service: dict[str, Any], folder: Path) -> Iterator[Finding]:
+def decide(service_name: str, service: ServiceData, folder: Path) -> Iterator[Finding]:
     """``tracing`` of a checked service gets its whole endpoint, and an absolute ``headers_file``, None without one.
 
     folder: of the inventory. A file that isn't there or can't be sent would be missed when the service starts.

@@ -15,6 +15,7 @@ from ..._base.sizes import quantity
 from ..._facts.models.purpose import CHAT
 from ..._on_host.rank.probes import Probes, Request
 from .. import openai, ray
+from ..declaration import Workload
 from ..interface import EngineSpec, Facts, Launch, Sizing
 from ..memory.boots import BootLog
 from ..memory.budget import Share
@@ -49,9 +50,9 @@ class TrtLlm(Plain):
     def problems(self, placed: Placed) -> Iterable[Finding]:
         return launch.problems(placed)
 
-    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
-        names = {"max_model_len": "max-seq-len", "max_num_seqs": "max-batch-size"}
-        return {names[key]: quantity(workload[key]) for key in names if key in workload}
+    def workload_flags(self, workload: Workload) -> dict[str, Any]:
+        sizes = {"max-seq-len": workload.get("max_model_len"), "max-batch-size": workload.get("max_num_seqs")}
+        return {name: quantity(size) for name, size in sizes.items() if size is not None}
 
     def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
         return launch.flags(placed, written)

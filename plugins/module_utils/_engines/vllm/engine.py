@@ -15,6 +15,7 @@ from ..._base.place import Place
 from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
 from .. import openai
+from ..declaration import Workload
 from ..interface import Choice, EngineSpec, Example, Facts, Launch, Proposal, Sizing
 from ..memory.boots import BootLog
 from ..memory.budget import Share
@@ -61,7 +62,7 @@ class Vllm:
     def overlays(self, placed: Placed) -> Overlays:
         return placement.key_check(placed)
 
-    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
+    def workload_flags(self, workload: Workload) -> dict[str, Any]:
         asked = {key: quantity(workload[key]) for key in ("max_model_len", "max_num_seqs") if key in workload}
         return {key.replace("_", "-"): value for key, value in asked.items()}
 

@@ -16,6 +16,7 @@ from ..._base.findings import Finding, error
 from ..._base.place import Place
 from ..._base.schema import Spec, check
 from ..._engines.decided import Decided
+from ..._engines.declaration import ServiceData
 from ..._engines.placed import Host
 
 
@@ -30,7 +31,7 @@ class DeclareContext:
 
     folder: Path
     hosts: Mapping[str, Host]
-    services: Mapping[str, Mapping[str, Any]]
+    services: Mapping[str, ServiceData]
     service_names: Collection[str]
     fleet: Mapping[str, Any] = field(default_factory=dict)
     refused: Collection[str] = ()

@@ -11,9 +11,10 @@ from ..._base.addresses import in_url, is_address, is_network
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.place import Place
 from ..._base.schema import Spec
+from ..._engines.declaration import Tls
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
-from ..tls.declared import LOCAL, NAME_PATTERN, TLS, Tls
+from ..tls.declared import LOCAL, NAME_PATTERN, TLS
 from ..tls.declared import decide as decide_tls
 from .clients import client_problems
 

@@ -13,6 +13,7 @@ from ..._base.addresses import is_address
 from ..._base.findings import Finding, error
 from ..._base.place import Place
 from ..._base.schema import Spec
+from ..._engines.declaration import Tls
 
 LOCAL, NONE = "local", "none"
 NAME_PATTERN = r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*"
@@ -48,20 +49,6 @@ class OwnTls(TypedDict, total=False):
     certificate: str
     key: str
     names: list[str]
-
-
-class Tls(TypedDict):
-    """Encryption of an endpoint, decided.
-
-    certificate, key: paths on this machine. ca: the certificate of the local CA, None for a certificate of the owner's.
-    names: what the certificate has to name. main: the name in the endpoint's URL; empty for the address.
-    """
-
-    certificate: str
-    key: str
-    ca: str | None
-    names: list[str]
-    main: str
 
 
 # Beside the inventory, in folders that no inventory plugin reads.
