@@ -173,6 +173,8 @@ def host(**parts: Any) -> dict[str, Any]:
         "fabric": {"sysctl": {}},
         "firewall": {"state": "open"},
         "gateway": {},
+        "clients": [],
+        "memory_guard": {},
         "monitoring": {"packages": []},
         "phoenix": {"packages": [], "tool": ""},
         **parts,
