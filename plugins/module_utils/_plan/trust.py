@@ -74,10 +74,12 @@ def _mounts(placed: Placed, recipe: Place) -> Iterator[Finding]:
 
 def _foreign_sources(placed: Placed, recipe: Place) -> Iterator[Finding]:
     """Files of the host that the recipe, and not the service, names as the model or the image."""
-    for part, key in (("model", "path"), ("image", "archive")):
-        source = placed.recipe[part]["source"]
+    for part, key, source, own in (
+        ("model", "path", placed.recipe["model"]["source"], placed.settings["model"]),
+        ("image", "archive", placed.recipe["image"]["source"], placed.settings["image"]),
+    ):
         named = source.get(key) if isinstance(source, Mapping) else None
-        if named and "source" not in placed.settings[part] and not named.startswith(layout.DATA):
+        if named and "source" not in own and not named.startswith(layout.DATA):
             yield error(
                 "service-trust-mounts",
                 recipe.below(part, "source", key),
