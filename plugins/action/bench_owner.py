@@ -68,7 +68,7 @@ class ActionModule(Measuring):
                 "tokenizer in that form; take profile=load"
             )
         with as_read():
-            content = base64.b64decode(str(found["content"]), validate=True)
+            content = base64.b64decode(str(found.get("content")), validate=True)
             if len(content) > _MOST_TOKENIZER_BYTES or not isinstance(json.loads(content), dict):
                 raise ValueError(f"{path} is no tokenizer of at most {_MOST_TOKENIZER_BYTES >> 20} MiB")
         replace_file(folder / _TOKENIZER, content)

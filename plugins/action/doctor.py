@@ -7,24 +7,30 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import Fault, guarded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, sentence
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.reading import State
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import as_text as bundle_text
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import make_bundle, parse_bundle
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judge import (
     Examined,
     examine,
+    examine_file,
     silent,
     together,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare, judged
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, Result, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH
 from ansible_collections.gb10.fleet.plugins.modules.doctor import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
@@ -57,8 +63,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             raise AnsibleActionFail(
                 f"{problem.filename}: {problem.strerror}; name a file that can be read"
             ) from problem
+        for fault in (fault for one in hosts for fault in one.faults):
+            Display().vvv(fault.trace, host=fault.host or None)
         width = max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
-        show("\n" + as_text(hosts, errors, files, width) + "\n")
+        [text] = guarded("", "the text for this screen", lambda: [as_text(hosts, errors, files, width)])
+        if isinstance(text, Fault):
+            Display().vvv(text.trace)
+            raise AnsibleActionFail(f"{text.part}: {text.why}")
+        show("\n" + text + "\n")
         result |= {
             "changed": False,
             "verdicts": {one.host: one.verdict for one in hosts},
@@ -72,28 +84,43 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 
 
 def _from_file(path: Path) -> Examined:
-    return examine(parse_bundle(path.read_bytes(), str(path)))
+    return examine_file(parse_bundle(path.read_bytes(), str(path)))
 
 
 def _from_hosts(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> list[Examined]:
-    return judged(readings, lambda some: _examined(plan, some))
-
-
-def _examined(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> list[Examined]:
     states = {host: reading.state for host, reading in readings.items() if reading.state is not None}
     compared = compare(plan, readings, time.strftime("%Y-%m-%d", time.gmtime()))
-    shared: dict[str, list[Finding]] = together(plan, states)
+    of_all = guarded("", "what hosts share", lambda: together(plan, states).items())
+    faults = [*compared.faults, *(one for one in of_all if isinstance(one, Fault))]
+    shared: dict[str, list[Finding]] = dict(one for one in of_all if not isinstance(one, Fault))
     found = []
     for host, reading in sorted(readings.items()):
         if reading.state is None:
             found.append(silent(host, reading.why))
             continue
-        changes = sorted({one.place for one in compared.differences if one.host == host and one.repairs})
-        bundle = make_bundle(host, plan, reading.state, reading.unknown, changes)
-        bundle["together"] = [one.as_dict() for one in shared.get(host, [])]
-        found.append(examine(bundle))
-    as_text(found, [], [], WIDTH)  # an answer that can't be shown is none either
-    return found
+        bundle = guarded(host, "its file", partial(_bundle, host, plan, reading.state, reading.unknown, compared))
+        found += [_examined(host, one, shared.get(host, [])) for one in bundle]
+    return [replace(one, faults=tuple(_of(one, faults))) for one in found]
+
+
+def _bundle(
+    host: str, plan: Mapping[str, Any], state: State, unknown: Mapping[str, str], compared: Result
+) -> Iterator[dict[str, Any]]:
+    changes = sorted({one.place for one in compared.differences if one.host == host and one.repairs})
+    yield make_bundle(host, plan, state, unknown, changes)
+
+
+def _examined(host: str, bundle: dict[str, Any] | Fault, shared: list[Finding]) -> Examined:
+    if isinstance(bundle, Fault):
+        return Examined(host, (), None, faults=(bundle,))
+    bundle["together"] = [one.as_dict() for one in shared]
+    return examine(bundle)
+
+
+def _of(examined: Examined, faults: list[Fault]) -> Iterator[Fault]:
+    """Its own, and those of the fleet that it is in; each once, whoever met it."""
+    mine = [one for one in faults if one.host in ("", examined.host) and examined.bundle is not None]
+    yield from {(one.part, one.slip): one for one in (*mine, *examined.faults)}.values()
 
 
 def _write(folder: Path, hosts: list[Examined]) -> list[str]:

@@ -11,15 +11,16 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base import own_files
+from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import fault_of
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Unknown
@@ -29,13 +30,16 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import (
     EXIT_CODES,
     Reading,
-    Result,
     compare,
-    judged,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.formats import junit, prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.history import EMPTY, parse, remember
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import as_json, as_text, report
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import (
+    as_json,
+    as_text,
+    report,
+    summary,
+)
 from ansible_collections.gb10.fleet.plugins.modules.drift import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import head, run_of, watched
@@ -44,6 +48,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 HISTORY = "history.json"
 HOOK_SECONDS = 60
+T = TypeVar("T")
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -58,28 +63,53 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         hosts = _asked(plan, options["hosts"], options["service"])
         readings = {host: Reading.registered(variables["hostvars"], host) for host in hosts}
         now = time.gmtime(at)
-        speeds = self._speeds(plan, options, variables["hostvars"], hosts)
+        self._faults = 0
+        nothing: list[Difference | Unknown] = []
+        speeds = self._whole("speeds", lambda: self._speeds(plan, options, variables["hostvars"], hosts), nothing)
         history = own_files.read(folder / HISTORY, parse, self._note) or EMPTY
         shown_now = time.strftime("%Y-%m-%dT%H:%M:%SZ", now)
-
-        def judge(of_hosts: Mapping[str, Reading]) -> tuple[Result, list[str], dict[str, Any], dict[str, str]]:
-            today = time.strftime("%Y-%m-%d", now)
-            compared = compare(plan, of_hosts, today, options["service"], speeds)
-            after, new = remember(history, compared, of_hosts, shown_now, int(at // 86400))
-            document = report(compared, after["since"], shown_now)
-            success = int(at) if compared.verdict != "unknown" else history.get("last_success", 0)
-            return compared, new, document, _files(document, after | {"last_success": success}, int(at))
-
-        compared, new, document, files = judged(readings, judge)
+        compared = compare(plan, readings, time.strftime("%Y-%m-%d", now), options["service"], speeds)
+        for fault in compared.faults:
+            Display().vvv(fault.trace, host=fault.host)
+        before: tuple[dict[str, Any], list[str]] = (dict(history), [])
+        day = int(at // 86400)
+        after, new = self._whole("history", lambda: remember(history, compared, readings, shown_now, day), before)
+        document = report(compared, after["since"], shown_now)
+        success = int(at) if compared.verdict != "unknown" else history.get("last_success", 0)
+        files = self._files(document, after | {"last_success": success}, int(at))
         if {*hosts} == {*plan["hosts"]} and not options["service"] and not self._task.check_mode:
             problem = _write(folder, files)
             if problem:  # what was found is shown all the same
                 self._note(problem)
             if new and plan["drift"]["hook"]:
                 _call_hook(plan["drift"]["hook"], {**document, "new": new})
-        shown = files["report.json"] if options["format"] == "json" else as_text(document)
-        show("\n" + shown + "\n")
-        return result | {"changed": False, "verdict": compared.verdict, "exit_code": EXIT_CODES[compared.verdict]}
+        as_shown = as_json if options["format"] == "json" else as_text
+        show("\n" + self._whole("the text for this screen", lambda: as_shown(document), summary(document)) + "\n")
+        verdict = "unknown" if self._faults and compared.verdict == "clean" else compared.verdict
+        return result | {"changed": False, "verdict": verdict, "exit_code": EXIT_CODES[verdict]}
+
+    def _whole(self, part: str, make: Callable[[], T], otherwise: T) -> T:
+        """What is made; where a fault of ours is met, that is said, and what else there is goes on."""
+        try:
+            return make()
+        except Exception as problem:  # whatever it is: what was found is shown all the same
+            fault = fault_of(problem, "", part)
+            self._faults += 1
+            self._note(f"{part}: {fault.why}")
+            Display().vvv(fault.trace)
+            return otherwise
+
+    def _files(self, document: Mapping[str, Any], history: Mapping[str, Any], at: int) -> dict[str, str]:
+        """The reports and the history, by the names of their files; without those in which a fault of ours is met."""
+        makes = {
+            "report.json": lambda: as_json(document),
+            "report.html": lambda: page(document, history["nights"]),
+            "junit.xml": lambda: junit(document),
+            "gb10_drift.prom": lambda: prometheus(document, at, history["last_success"]),
+            HISTORY: lambda: json.dumps(history, indent=1, sort_keys=True) + "\n",
+        }
+        made = {name: self._whole(name, make, "") for name, make in makes.items()}
+        return {name: text for name, text in made.items() if text}
 
     def _speeds(
         self, plan: Mapping[str, Any], options: Mapping[str, Any], hostvars: Any, hosts: list[str]
@@ -115,17 +145,6 @@ def _asked(plan: Mapping[str, Any], hosts: list[str], service: str) -> list[str]
     """The hosts of this run; of one service, those that it stands on."""
     mine = plan["services"][service]["hosts"] if service else hosts
     return sorted({*hosts} & {*mine})
-
-
-def _files(document: Mapping[str, Any], history: Mapping[str, Any], at: int) -> dict[str, str]:
-    """The reports and the history, by the names of their files."""
-    return {
-        "report.json": as_json(document),
-        "report.html": page(document, history["nights"]),
-        "junit.xml": junit(document),
-        "gb10_drift.prom": prometheus(document, at, history["last_success"]),
-        HISTORY: json.dumps(history, indent=1, sort_keys=True) + "\n",
-    }
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> str:

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
+from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.action.host_info import FORM
 from ansible_collections.gb10.fleet.plugins.module_utils._base import own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.history import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import DEEP_SECONDS, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import new_salt
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.form import forms, taken
 from ansible_collections.gb10.fleet.plugins.modules.drift_info import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
@@ -40,17 +42,18 @@ class ActionModule(Asking):
         before, salt = time.time(), options["salt"] or new_salt()
         asked = {"ask": ask, "salt": salt, "paths": mine["needs"]["paths"]}
 
-        def used(answer: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-            state = answer["state"] | {"asked_between": [before, time.time()]}
-            read = self._loader.get_text_file_contents
-            return with_comparisons(state, mine, salt, read), answer["unknown"]
-
         try:
-            state, unknown = self.ask("gb10.fleet.host_info", asked, variables, FORM, used)
+            answer = self.ask("gb10.fleet.host_info", asked, variables, FORM)
         except AnsibleConnectionFailure as error:
             return result | _silent(one_line(f"unreachable: {error}".partition("\n")[0]))
         except NoAnswerError as why:
             return result | _silent(str(why))
+        state, unknown = taken(answer["state"], answer["unknown"], forms(ask))
+        state, faults = with_comparisons(state, mine, salt, self._loader.get_text_file_contents)
+        for fault in faults:
+            Display().vvv(fault.trace)
+        unknown |= {fault.part: fault.why for fault in faults}
+        state["asked_between"] = [before, time.time()]
         return result | {"changed": False, "state": state, "unknown": unknown, "why": ""}
 
 

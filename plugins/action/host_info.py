@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.received import checked
+from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import read_answer
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import (
@@ -20,31 +20,18 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.quest
     paths_before_change,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import new_salt
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.form import forms, taken
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import ALWAYS, NOT_BEFORE_CHANGE, UNASKED
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
 from ansible_collections.gb10.fleet.plugins.plugin_utils._compared import with_comparisons
 from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal
 
-# What a part of the state holds is judged by who compares it (``compare.judged``).
+# What each part of the state holds is checked by `_subjects.form`.
 FORM: Spec = {
     "type": "map",
     "options": {
         "state": {"type": "map", "required": True},
         "unknown": {"type": "map", "required": True, "values": {"type": "str"}},
-    },
-}
-# But for the one that is judged on all hosts at once.
-OUR_UNITS: Spec = {
-    "type": "list",
-    "nullable": True,
-    "elements": {
-        "type": "map",
-        "options": {
-            "unit": {"type": "str", "required": True},
-            "inventory": {"type": "str", "required": True},
-            "ranks": {"type": "int", "required": True},
-            "unproved": {"type": "bool", "required": True},
-        },
     },
 }
 # Of a module that failed; what else a host says of that is left out.
@@ -70,23 +57,26 @@ class ActionModule(Asking):
                 return result | {"failed": True, "changed": False} | words
             with as_read():
                 answer = read_answer(FORM, answer)
-                checked(OUR_UNITS, answer["state"]["our_units"], "its answer's our_units")
         except NoAnswerError as why:
             raise AnsibleActionFail(str(why)) from None
-        result |= {"changed": False} | answer
+        state, unknown = taken(answer["state"], answer["unknown"], forms(asked.get("ask")))
+        result |= {"changed": False, "state": state, "unknown": unknown}
         if view:
-            result |= self._parted(answer, mine, asked["salt"])
+            result |= self._parted(state, unknown, mine, asked["salt"])
         return result
 
-    def _parted(self, answer: Mapping[str, Any], mine: Mapping[str, Any], salt: str) -> dict[str, Any]:
-        """What the preflight judges as without a view, and beside it all that was read; None where it can't be used."""
-        whole = dict.fromkeys(NOT_BEFORE_CHANGE) | answer["state"]
-        state = {name: whole.get(name) for name in (*ALWAYS, *UNASKED)}
-        try:
-            images = whole["images"]
-            state["images"] = images and {name: image and image["identity"] for name, image in images.items()}
-            read = self._loader.get_text_file_contents
-            compared = {"state": with_comparisons(whole, mine, salt, read), "unknown": answer["unknown"]}
-        except Exception:  # whatever it has answered: it is judged by what can be, and converged
-            return {"state": {"images": None, **state}, "compared": None}
-        return {"state": state, "compared": compared}
+    def _parted(
+        self, state: Mapping[str, Any], unknown: Mapping[str, str], mine: Mapping[str, Any], salt: str
+    ) -> dict[str, Any]:
+        """What the preflight judges as without a view, and beside it all that was read."""
+        whole, faults = with_comparisons(
+            {**dict.fromkeys(NOT_BEFORE_CHANGE), **state}, mine, salt, self._loader.get_text_file_contents
+        )
+        for fault in faults:
+            Display().vvv(fault.trace)
+        images = whole["images"]
+        names = images and {name: image and image["identity"] for name, image in images.items()}
+        return {
+            "state": {name: whole.get(name) for name in (*ALWAYS, *UNASKED)} | {"images": names},
+            "compared": {"state": whole, "unknown": {**unknown, **{fault.part: fault.why for fault in faults}}},
+        }

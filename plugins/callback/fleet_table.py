@@ -14,18 +14,21 @@ description:
   - Prints, after C(site.yml) and C(verify.yml), one row a host and service with its endpoint, model, context, KV pool,
     memory and state, the answer to one real request, and what stopped hosts, those with one cause together.
   - After C(status.yml) it is one row a rank with its health, tokens a second, KV use and memory, one row a model of the
-    gateway, and one paragraph a problem with its remedy. With a problem it ends C(ansible-playbook) with 2; where a
-    host failed or could not be reached Ansible's own code stays.
+    gateway, and one paragraph a problem with its remedy. With a problem, or where a fault of this collection keeps
+    the table from being made, it ends C(ansible-playbook) with 2; where a host failed or could not be reached Ansible's own code stays.
   - A callback, because it also has to speak for hosts that failed or could not be reached.
 notes:
   - This collection's playbooks bring it. For playbooks of your own write C(callbacks_enabled = gb10.fleet.fleet_table).
 """
 
 import re
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import Fault, guarded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import of_sudo
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
     Stopped,
@@ -113,15 +116,22 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         seen_any = self._verified or self._ranks or self._removed or self._stopped or self._gateways or self._used
         if self._plan is None or not seen_any:
             return
-        if self._is_status:
-            text = status_table(self._plan, self._services, self._ranks, self._stopped, self._gateways, self._used)
-        else:
-            seen = (self._verified, self._ranks, self._stopped, self._removed, self._proved, self._clients)
-            text = end_table(self._plan, self._services, self._hosts, *seen)
+        [text] = guarded("", "the table", partial(self._tables, self._plan))
+        is_ours = isinstance(text, Fault)
+        if isinstance(text, Fault):  # Ansible would let it pass with a warning
+            self._display.vvv(text.trace)
+            text = f"the table: {text.why}"
         show(f"\n{text}\n")
         looked = (*self._ranks.values(), *self._gateways.values(), *self._used.values())
-        if self._is_status and not self._stopped and any(one["problems"] for one in looked):
+        if self._is_status and not self._stopped and (is_ours or any(one["problems"] for one in looked)):
             raise SystemExit(PROBLEMS)
+
+    def _tables(self, plan: dict[str, Any]) -> Iterator[str]:
+        if self._is_status:
+            yield status_table(plan, self._services, self._ranks, self._stopped, self._gateways, self._used)
+        else:
+            seen = (self._verified, self._ranks, self._stopped, self._removed, self._proved, self._clients)
+            yield end_table(plan, self._services, self._hosts, *seen)
 
     def _note(self, host: str, result: dict[str, Any]) -> None:
         if "service" in result:

@@ -53,6 +53,7 @@ _value:
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.unconverged import unconverged, unstaged
 
 
@@ -64,7 +65,8 @@ def converge_why(
     staging: bool = False,
 ) -> dict[str, list[str]]:
     read = {host: states.get(host) for host in hosts}
-    return unstaged(plan, read) if staging else unconverged(plan, read, interfaces or {})
+    note = Display().vvv
+    return unstaged(plan, read, note) if staging else unconverged(plan, read, interfaces or {}, note)
 
 
 class FilterModule:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import fault_of
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import read_answer
@@ -24,7 +25,6 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
 MEMORY_BYTES = 512 << 20
 _TEXT: Spec = {"type": "str"}
 _MOST_WORDS = 4096
-_UNUSABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 def changes(options: dict[str, Spec]) -> Spec:
@@ -46,11 +46,15 @@ class NoAnswerError(Exception):
 
 @contextlib.contextmanager
 def as_read() -> Iterator[None]:
-    """NoAnswerError where an answer can't be used."""
+    """NoAnswerError for the ValueError of whoever checks what a host wrote. Anything else is a fault of ours."""
     try:
         yield
-    except _UNUSABLE as problem:
+    except ValueError as problem:
         raise NoAnswerError(one_line(f"its answer is not what this collection reads: {problem}")) from problem
+    except (AnsibleError, NoAnswerError):
+        raise
+    except Exception as problem:
+        raise AnsibleActionFail(fault_of(problem, "", "").why) from problem
 
 
 class Asking(ActionBase):  # type: ignore[misc]  # ansible-core carries no types

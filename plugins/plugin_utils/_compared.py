@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import Fault, fault_of
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import compared
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
@@ -17,12 +18,19 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import de
 
 def with_comparisons(
     state: Mapping[str, Any], plan: Mapping[str, Any], salt: str, read: Callable[[str], str]
-) -> dict[str, Any]:
-    """state: as `host_info` read it by the plan's questions. plan: the host's slice. read: a file of ours."""
-    found = dict(state)
-    if found["files"] is not None:
-        found["files"] = compared(found["files"], managed_files(plan), salt, read)
-    if found["certificates"] is not None:
-        now, shown = datetime.now(UTC), found["certificates"].items()
-        found["certificates"] = {path: described(text, now) for path, text in shown if text is not None}
-    return found
+) -> tuple[dict[str, Any], list[Fault]]:
+    """state: as `_subjects.form` took it. plan: the host's slice. read: a file of ours. A part in which a fault of ours
+    is met is not known."""
+    now = datetime.now(UTC)
+    parts: dict[str, Callable[[Any], Any]] = {
+        "files": lambda found: compared(found, managed_files(plan), salt, read),
+        "certificates": lambda found: {path: described(text, now) for path, text in found.items() if text is not None},
+    }
+    result, faults = dict(state), []
+    for name, compare in parts.items():
+        try:
+            result[name] = None if state[name] is None else compare(state[name])
+        except Exception as problem:  # whatever it is: the other parts are compared
+            result[name] = None
+            faults.append(fault_of(problem, "", name))
+    return result, faults

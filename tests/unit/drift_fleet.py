@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import salted
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files, managed_json
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.access import ACCOUNT, ENTRIES, options
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.form import forms, taken
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.subject import containers
+from ansible_collections.gb10.fleet.plugins.plugin_utils._compared import with_comparisons
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, OF_RECIPES = load_all([ROOT / "inventories" / "lab" / "recipes", SHIPPED_RECIPES])
@@ -23,6 +27,8 @@ HOSTS = ("spark-2", "spark-3", "titan")
 IMAGE = {"id": "sha256:" + "a" * 64, "identity": "sha256:" + "b" * 64, "layers": 2, "digests": []}
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
 GIB = 1 << 30
+# A key file's text, which is one of clients' keys as well.
+KEY, SALT = "me: 0123456789abcdef", "5" * 64
 OVER_MANAGEMENT = "10.0.0.12"
 
 
@@ -63,13 +69,38 @@ def planned(**variables: Any) -> dict[str, Any]:
     }
     hosts = {name: {"address": f"{name}.lan", "variables": fleet | variables} for name in HOSTS}
     plan = plan_fleet({"hosts": hosts, "folder": "/inventory"}, LIBRARY, OF_RECIPES)
-    assert not [finding for finding in plan["findings"] if finding["severity"] == "error"]
+    errors = [finding for finding in plan["findings"] if finding["severity"] == "error"]
+    assert not errors, errors
     return plan
 
 
 def readings(plan: dict[str, Any]) -> dict[str, Reading]:
     """All hosts as planned."""
     return {host: Reading(state_of(plan, host), {}) for host in plan["hosts"]}
+
+
+def answer_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
+    """As the module sends it: secrets by their salted digests, certificates as text."""
+    state = json.loads(json.dumps(state_of(plan, host)))
+    del state["asked_between"]
+    for one in managed_files(plan["hosts"][host]):
+        if one.source:
+            content = one.rendered(KEY).encode()
+            del state["files"][one.path]["same"]
+            state["files"][one.path] |= {"salted": salted(content, SALT), "size": len(content)}
+    state["paths"] = {
+        path: {"exists": True, "free_bytes": 800 * GIB, "filesystem": "ext4", "weights_bytes": None}
+        for path in plan["hosts"][host]["needs"]["paths"]
+    }
+    return state | {"certificates": dict.fromkeys(state["certificates"])}
+
+
+def taken_of(plan: dict[str, Any], host: str, answer: dict[str, Any]) -> Reading:
+    """As the action takes what the module sends."""
+    state, unknown = taken(answer, {}, forms(questions(host_view(plan, host), NOT_DEEP)))
+    state, faults = with_comparisons(state, plan["hosts"][host], SALT, lambda _path: KEY)
+    assert faults == []
+    return Reading({**state, "asked_between": [999.5, 1001.5]}, unknown)  # type: ignore[typeddict-item]
 
 
 def changed(plan: dict[str, Any], host: str, change: Any) -> dict[str, Reading]:
@@ -93,7 +124,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
     return {
         **BROUGHT_ALONG,
         "architecture": "aarch64",
-        "memory_bytes": {"total": 120 * GIB, "available": 60 * GIB},
+        "memory_bytes": {"total": 120 * GIB, "available": 60 * GIB, "swapped": 0, "unaccounted": 0},
         "paths": {},
         "listening": [
             _listener(22, "sshd"),

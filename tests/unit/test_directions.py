@@ -21,15 +21,18 @@ FLOORS = ["_base", "_on_host", "_facts", "_host", "_stores", "_engines", "_subje
 # floor's own files are a package of the floor's name.
 VLLM = "_engines/vllm"
 INSIDE = {
+    "_base/faults": "_base/received _base/subject",
     "_base/gb10": "_base/layers _base/yaml_text",
     "_base/managed": "_base/gb10",
     "_base/received": "_base/schema",
     "_base/findings": "_base/place",
     "_base/schema": "_base/findings _base/place _base/sizes",
     "_base/addresses": "_base/findings _base/place",
+    "_base/reading": "_base/typed",
     "_base/secret_files": "_base/findings _base/place",
     "_base/staging": "_base/findings _base/layout _base/own_files _base/sizes",
-    "_base/subject": "_base/findings _base/gb10 _base/managed _base/place _base/schema",
+    "_base/subject": "_base/findings _base/gb10 _base/managed _base/place _base/reading _base/schema",
+    "_base/typed": "_base/schema",
     "_host/probe": "_host/settings",
     "_stores/images": "_stores/transfer",
     "_stores/weights": "_stores/transfer",

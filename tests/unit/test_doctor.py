@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +28,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bund
     make_bundle,
     parse_bundle,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judge import Examined, examine, silent
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judge import (
+    Examined,
+    examine,
+    examine_file,
+    silent,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.text import as_text as shown
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import obstacles
@@ -385,6 +391,7 @@ def test_a_host_is_asked_for_what_the_preflight_looks_at(monkeypatch: pytest.Mon
     options = {"view": host_view(GROUP, "spark-2"), "folder": str(tmp_path), "deep": False, "salt": ""}
     monkeypatch.setattr(ActionBase, "run", lambda *_given, **_named: {})
     monkeypatch.setattr(action, "validate_argument_spec", lambda _spec: (None, options))
+    monkeypatch.setattr(action, "_loader", SimpleNamespace(get_text_file_contents=str), raising=False)
     answer = {"state": {"files": None}, "unknown": {}}
     monkeypatch.setattr(action, "_execute_module", lambda _name, given, task_vars: asked.append(given) or answer)
     action.run(task_vars={"inventory_hostname": "spark-2"})
@@ -450,7 +457,7 @@ def test_private_addresses_and_names_stay_since_they_are_what_is_judged() -> Non
 )  # fmt: skip
 def test_what_is_no_bundle_is_refused_with_words(text: bytes) -> None:
     with pytest.raises(FleetError) as refused:
-        examine(parse_bundle(text, "x.json"))
+        examine_file(parse_bundle(text, "x.json"))
     assert "x" in str(refused.value)
 
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import View
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import claims
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare, judged
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import as_json, as_text, report
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.subject import SYSTEM
 from drift_fleet import CONTAINER, UNIT, changed, mac, planned, readings
@@ -417,45 +417,6 @@ def test_a_host_that_was_never_converged_is_one_finding_in_the_text(count: int |
     missing = [one for one in document["findings"] if one["have"] == "no such file"]
     assert len(missing) == (count or len(missing)) >= 5
     assert (f"{len(missing)} files, folders and links" in text) == (blocks == 1)
-
-
-def _everything(found: dict[str, Reading]) -> tuple[Any, str]:
-    """What is done with readings on the controller, up to the last report."""
-    result = compare(PLAN, found, TODAY)
-    document = report(result, {}, "2026-11-21T03:00:00Z")
-    return result, as_json(document) + as_text(document)
-
-
-PARTS = sorted(readings(PLAN)["titan"].state or {})
-NO_ANSWERS: list[Any] = [{}, ["x"], 5, {"\x1b[2J": {"x": None}}]
-SICK = changed(PLAN, "spark-2", put("files", SYSCTL_FILE, "mode", "0666"))
-
-
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("value", NO_ANSWERS, ids=repr)
-def test_a_host_that_answers_anything_keeps_no_other_from_being_judged(part: str, value: Any) -> None:
-    """One host taken over: the others' drift is found as if it were not there."""
-    evil = {**(SICK["titan"].state or {}), part: value}
-    result, text = judged(SICK | {"titan": Reading(evil, {})}, _everything)
-    assert [one.rule for one in result.differences if one.host == "spark-2"] == ["file-access"]
-    assert not [one for one in result.differences if one.host == "spark-3"]
-    assert not [one for one in result.unknown if one.host != "titan"]
-    assert "\x1b" not in text
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    st.sampled_from(PARTS),
-    st.recursive(
-        st.none() | st.integers() | st.text(max_size=8),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-        max_leaves=6,
-    ),
-)
-def test_whatever_a_host_answers_the_others_are_judged(part: str, value: Any) -> None:
-    good = readings(PLAN)
-    result, _ = judged(good | {"titan": Reading({**(good["titan"].state or {}), part: value}, {})}, _everything)
-    assert {one.host for one in (*result.differences, *result.unknown)} <= {"titan"}
 
 
 def test_what_is_locked_is_compared_and_not_what_a_host_noted() -> None:

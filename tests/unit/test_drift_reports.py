@@ -162,7 +162,8 @@ def test_a_folder_that_can_not_be_written_loses_no_finding(tmp_path: Path) -> No
     """A sentence, and the check goes on."""
     history, _ = remembered(EMPTY, DRIFTED, FIRST)
     kept = history | {"last_success": 1}
-    files = drift._files(document(DRIFTED), kept, 100)
+    action = drift.ActionModule.__new__(drift.ActionModule)
+    files = action._files(document(DRIFTED), kept, 100)
     assert drift._write(tmp_path / "reports", files) == ""
     assert json.loads((tmp_path / "reports" / "history.json").read_text()) == kept
     (tmp_path / "file").write_text("x")

@@ -15,21 +15,21 @@ import pytest
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.action import doctor, drift_info, host_info
+from ansible_collections.gb10.fleet.plugins.action import drift_info, host_info
 from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import undeclared_services
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import MOST_BYTES, read_answer
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import read_units
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import ALWAYS, UNASKED
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
-from drift_fleet import planned, readings
+from drift_fleet import KEY, answer_of, planned
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = planned()
-GOOD: dict[str, Any] = json.loads(json.dumps(readings(PLAN)["titan"].state))
+GOOD = answer_of(PLAN, "titan")
 LIMIT = resource.getrlimit(resource.RLIMIT_DATA)
 FILE = next(iter(GOOD["files"]))
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
@@ -53,7 +53,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, answers: Any) -> dict[str, Any]:
     options = {"view": host_view(PLAN, "titan"), "folder": "/nonexistent", "deep": False, "salt": ""}
     monkeypatch.setattr(ActionBase, "run", lambda *_given, **_named: {})
     monkeypatch.setattr(action, "validate_argument_spec", lambda _spec: (None, options))
-    loader = SimpleNamespace(get_text_file_contents=lambda _path: "a key")
+    loader = SimpleNamespace(get_text_file_contents=lambda _path: KEY)
     monkeypatch.setattr(action, "_loader", loader, raising=False)
     given = answers if callable(answers) else lambda *_given, **_named: dict(answers)
     monkeypatch.setattr(action, "_execute_module", given)
@@ -104,8 +104,10 @@ def test_a_hostile_answer_is_none(monkeypatch: pytest.MonkeyPatch, answer: Any) 
     if found["state"] is None:
         assert 0 < len(found["why"]) <= 4096
         assert "\x1b" not in found["why"]
-    else:  # taken, since nothing of it was looked at yet; it is judged with the others
-        assert answer["state"].keys() <= found["state"].keys()
+    else:  # each part of another form is not known, with the reason
+        known = {name for name, value in found["state"].items() if value is not None}
+        assert known <= answer["state"].keys() | {"asked_between"}
+        assert all(0 < len(why) <= 4096 and "\x1b" not in why for why in found["unknown"].values())
 
 
 def read_first(monkeypatch: pytest.MonkeyPatch, answers: Any) -> dict[str, Any]:
@@ -131,8 +133,10 @@ UNITS: dict[str, Any] = {
     "a map for an inventory": [UNIT | {"inventory": {}}],
     "a text for ranks": [UNIT | {"ranks": "1"}],
 }
+# What the preflight asks for without a view of the plan.
+BARE = {name: GOOD[name] for name in (*ALWAYS, *UNASKED)} | {"images": {}}
 BEFORE_CHANGE = ANSWERS | {
-    f"of units {name}": {"state": GOOD | {"our_units": value}, "unknown": {}} for name, value in UNITS.items()
+    f"of units {name}": {"state": BARE | {"our_units": value}, "unknown": {}} for name, value in UNITS.items()
 }
 
 
@@ -164,7 +168,7 @@ def test_an_honest_answer_before_the_first_change_is_taken(monkeypatch: pytest.M
     (tmp_path / layout.unit("old")).write_text("[X-Gb10Fleet]\nInventory=mine\n")
     units = read_units(tmp_path, tmp_path)
     assert units == [UNIT]
-    answer = {"state": GOOD | {"our_units": units}, "unknown": {"gpu": "no tool"}}
+    answer = {"state": BARE | {"our_units": units, "gpu": None}, "unknown": {"gpu": "no tool"}}
     assert read_first(monkeypatch, answer | {"invocation": {}}) == {"changed": False, **answer}
     with pytest.raises(AnsibleActionFail, match="takes more than 536870912 bytes"):
         read_first(monkeypatch, without_end)
@@ -180,7 +184,8 @@ def test_any_answer_is_taken_or_none(monkeypatch: pytest.MonkeyPatch, answer: di
 @given(st.sampled_from(sorted(GOOD)), JSON)
 def test_any_part_is_taken_or_none(monkeypatch: pytest.MonkeyPatch, part: str, value: Any) -> None:
     found = ask(monkeypatch, {"state": GOOD | {part: value}, "unknown": {}})
-    assert not found["why"] or part in ("files", "certificates")
+    assert not found["why"] and {*found["unknown"]} <= {part}
+    assert "fault of this collection" not in "".join(found["unknown"].values())
 
 
 @settings(deadline=None, max_examples=200)
@@ -215,16 +220,3 @@ def test_without_figures_of_the_system_there_is_no_bound(monkeypatch: pytest.Mon
     monkeypatch.setattr("ansible_collections.gb10.fleet.plugins.plugin_utils._bounded._STATUS", Path("/nonexistent"))
     with bounded(1):
         assert resource.getrlimit(resource.RLIMIT_DATA) == LIMIT
-
-
-NO_ANSWERS: list[Any] = [{}, ["x"], 5, {"\x1b[2J": {"x": None}}]
-ALONE = {one.host: one for one in doctor._from_hosts(PLAN, readings(PLAN))}
-
-
-@pytest.mark.parametrize("part", sorted(GOOD))
-@pytest.mark.parametrize("value", NO_ANSWERS, ids=repr)
-def test_a_host_that_answers_anything_keeps_a_doctor_from_no_other(part: str, value: Any) -> None:
-    evil = readings(PLAN) | {"titan": Reading(GOOD | {part: value}, {})}
-    found = {one.host: one for one in doctor._from_hosts(PLAN, evil)}
-    assert {*found} == {*ALONE}
-    assert all(found[host].verdict == ALONE[host].verdict for host in ("spark-2", "spark-3"))

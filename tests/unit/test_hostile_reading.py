@@ -183,7 +183,10 @@ def put(answer: dict[str, Any], path: tuple[str | int, ...], value: Any) -> dict
     return changed
 
 
-NO_VALUES: list[Any] = [{}, [], ["x"], 5, -1, 10**400, float("nan"), "x\x1b[2J", True, {"\x1b": {"x": None}}, None]
+NO_VALUES: list[Any] = [
+    *({}, [], ["x"], 5, -1, 10**400, 1e308, float("nan"), "x\x1b[2J", "\ud800", "9" * 5000),
+    *(True, {"\x1b": {"x": None}}, None),
+]
 
 
 @pytest.mark.parametrize("module", GOOD)
@@ -197,6 +200,7 @@ def test_no_value_at_any_place_ends_the_check_of_others(
         except AnsibleActionFail as refused:
             assert 0 < len(refused.message) <= 5000
             assert "\x1b" not in refused.message
+            assert "fault of this collection" not in refused.message, path
         else:
             use(module, found)
 
@@ -246,8 +250,18 @@ def test_any_reading_is_refused_or_can_be_used(
         found = ask(monkeypatch, module, put(GOOD[module][1], path, data.draw(JSON)))
     except AnsibleActionFail as refused:
         assert "\x1b" not in refused.message
+        assert "fault of this collection" not in refused.message
     else:
         use(module, found)
+
+
+def test_a_slip_in_what_is_done_with_an_answer_is_no_fault_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_given: Any) -> str:
+        raise KeyError("uptime")
+
+    monkeypatch.setattr(rank_info, "rank_shown", fails)
+    with pytest.raises(AnsibleActionFail, match="a fault of this collection, not of the host: KeyError: 'uptime'"):
+        ask(monkeypatch, "rank_info", GOOD["rank_info"][1])
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,23 @@ def test_a_status_with_problems_ends_with_2(
         assert code is None
 
 
+def test_a_slip_of_ours_in_the_table_is_named_and_the_exit_code_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ansible itself lets a callback that fails pass with a warning, and ends with 0."""
+
+    def fails(*_given: Any) -> str:
+        raise KeyError("uptime")
+
+    shown: list[str] = []
+    monkeypatch.setattr(fleet_table, "status_table", fails)
+    monkeypatch.setattr(fleet_table, "show", shown.append)
+    table = fleet_table.CallbackModule()
+    table._plan, table._is_status, table._ranks = {}, True, {("titan", "chat"): {"problems": []}}
+    with pytest.raises(SystemExit) as end:
+        table.v2_playbook_on_stats(None)
+    assert end.value.code == 2
+    assert "the table: a fault of this collection, not of the host: KeyError: 'uptime'" in shown[0]
+
+
 @pytest.mark.parametrize(("action", "shows"), [("gb10.fleet.bench", False), ("gb10.fleet.rank_info", True)])
 def test_what_stops_a_benchmark_is_no_state_of_its_service(
     monkeypatch: pytest.MonkeyPatch, action: str, shows: bool

@@ -16,6 +16,7 @@ from .findings import Difference, Finding, Severity, host_error
 from .gb10 import facts
 from .managed import Managed, ManagedJson, managed
 from .place import Place
+from .reading import State
 from .schema import Spec
 
 # The playbook that repairs what is ours; the rest is for a person.
@@ -74,11 +75,11 @@ class View:
 
     host: str
     plan: Mapping[str, Any]
-    states: Mapping[str, Mapping[str, Any]]
+    states: Mapping[str, State]
     silent: Collection[str] = ()
 
     @property
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> State:
         return self.states[self.host]
 
     @property

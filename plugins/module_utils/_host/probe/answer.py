@@ -23,19 +23,19 @@ def read_answer(form: Spec, answer: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = {key: answer.get(key) for key in form["options"]}
     _require_bounds(found)
-    result: dict[str, Any] = checked(form, _known(form, found), "its answer")
+    result: dict[str, Any] = checked(form, known(form, found), "its answer")
     return result
 
 
-def _known(form: Spec, value: Any) -> Any:
+def known(form: Spec, value: Any) -> Any:
     """The value without keys that the form doesn't have: a host of a newer release may tell more."""
     if isinstance(value, dict):
         options, values = form.get("options"), form.get("values", {})
         if options is None:
-            return {key: _known(values, item) for key, item in value.items()}
-        return {key: _known(options[key], item) for key, item in value.items() if key in options}
+            return {key: known(values, item) for key, item in value.items()}
+        return {key: known(options[key], item) for key, item in value.items() if key in options}
     if isinstance(value, list):
-        return [_known(form.get("elements", {}), item) for item in value]
+        return [known(form.get("elements", {}), item) for item in value]
     return value
 
 

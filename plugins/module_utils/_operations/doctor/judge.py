@@ -6,14 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, cast
 
+from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference, Finding, finding_of, host_error, host_warning, of_sudo, ordered, refusal
 from ..._base.place import Place
-from ..._base.subject import View
+from ..._base.reading import State
+from ..._base.subject import Look, Subject, View
 from ..._plan.preflight.groups import of_groups
-from ..._plan.preflight.needs import obstacles, preflight
+from ..._plan.preflight.needs import preflight
 from ..._subjects.fabric.subject import FABRIC
+from ..._subjects.registry import SUBJECTS
 from ..._subjects.state import READS
 from ..._subjects.system.subject import SYSTEM, versions
 
@@ -28,53 +32,72 @@ _LATER = {"fabric-no-peer", "fabric-frames"}
 
 @dataclass(frozen=True)
 class Examined:
-    """One host. why: the reason why it could not be read; bundle: None then."""
+    """One host. why: the reason why it could not be read; bundle: None then. faults: what was not judged by a slip of
+    ours."""
 
     host: str
     findings: tuple[Finding, ...]
     bundle: Mapping[str, Any] | None
     why: str = ""
+    faults: tuple[Fault, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
-        if self.bundle is None:
-            return "could not look"
-        if any(one.severity == "error" for one in self.findings):
+        if self.bundle is not None and any(one.severity == "error" for one in self.findings):
             return "stops you"
+        if self.bundle is None or self.faults:
+            return "could not look"
         return "will be changed" if self.bundle["changes"] else "ready"
 
 
 def examine(bundle: Mapping[str, Any]) -> Examined:
-    """What a bundle shows. FleetError for one that lacks what the judgement needs."""
+    """What a bundle shows. A fault of ours in one subject ends none of the others."""
     host = bundle["host"]
-    state = {**dict.fromkeys(READS), **bundle["state"]}
-    try:
-        found = [*_found(host, bundle, state)]
-        found += [finding_of(one) for one in bundle["together"]]
-    except (KeyError, TypeError, ValueError, AttributeError) as cause:
-        raise refusal(
-            "doctor-bundle",
-            Place(host=host),
-            found=f"it can't be judged: {type(cause).__name__} {cause}",
-            expected="a file of this collection's doctor.yml, unchanged",
-            remedy="ask for a new one: ansible-playbook doctor.yml",
-        ) from cause
+    found = [*_found(host, bundle, {**dict.fromkeys(READS), **bundle["state"]})]
     seen: dict[tuple[str, str], Finding] = {}
     for one in found:
-        seen.setdefault((one.rule, one.place), one)
-    findings = [one for one in seen.values() if one.severity != "hint"]
-    return Examined(host, tuple(ordered(findings)), bundle)
+        if isinstance(one, Finding) and one.severity != "hint":
+            seen.setdefault((one.rule, one.place), one)
+    faults = tuple(one for one in found if isinstance(one, Fault))
+    return Examined(host, tuple(ordered(seen.values())), bundle, faults=faults)
 
 
-def _found(host: str, bundle: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+def examine_file(bundle: Mapping[str, Any]) -> Examined:
+    """What a file shows that somebody else may have changed. FleetError for one that lacks what the judgement needs."""
+    examined = examine(bundle)
+    if examined.faults:
+        raise refusal(
+            "doctor-bundle",
+            Place(host=examined.host),
+            found=f"{examined.faults[0].part} can't be judged by it: {examined.faults[0].slip}",
+            expected="a file of this collection's doctor.yml, unchanged",
+            remedy="ask for a new one: ansible-playbook doctor.yml",
+        )
+    return examined
+
+
+def _found(host: str, bundle: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding | Fault]:
     mine = bundle["slice"]
-    yield from obstacles(host, mine, state)
-    yield from preflight(mine["needs"], state)
-    view = View(host, {"hosts": {host: mine}, "drift": bundle["drift"], "services": {}}, {host: state})
+    look = Look(host, mine, state)
+    for subject in SUBJECTS:
+        yield from guarded(host, subject.name, partial(subject.obstacles, look))
+    yield from guarded(host, "what the plan needs", lambda: preflight(mine["needs"], state))
+    plan = {"hosts": {host: mine}, "drift": bundle["drift"], "services": {}}
+    view = View(host, plan, {host: cast(State, state)})
     for subject in _OF_THE_MACHINE:
-        for one in subject.differences(view):
-            if isinstance(one, Difference) and not one.repairs and one.rule not in _LATER:
-                yield _plain(one)
+        yield from guarded(host, subject.name, partial(_lasting, subject, view))
+    yield from guarded(host, "what could not be read", lambda: _unread(bundle, state))
+    yield from guarded(host, "what hosts share", lambda: (finding_of(one) for one in bundle["together"]))
+
+
+def _lasting(subject: Subject, view: View) -> Iterator[Finding]:
+    """What no playbook repairs."""
+    for one in subject.differences(view):
+        if isinstance(one, Difference) and not one.repairs and one.rule not in _LATER:
+            yield _plain(one)
+
+
+def _unread(bundle: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
     of_docker = _OF_DOCKER if not (state["engine"] or {"installed": True})["installed"] else set()
     for part, why in sorted(bundle["unknown"].items()):
         if part in bundle["state"] and part not in of_docker:

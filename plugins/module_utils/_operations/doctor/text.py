@@ -16,6 +16,7 @@ def as_text(hosts: Sequence[Examined], plan_errors: Sequence[str], files: Sequen
     parts = [
         "\n".join(_line(sentence) for sentence in plan_errors),
         "\n\n".join("\n".join(_details(one.host, finding)) for one in hosts for finding in one.findings),
+        "\n".join(_line(f"not judged: {each.host}: {one.part}: {one.why}") for each in hosts for one in each.faults),
         table([{name: _line(text) for name, text in facts(bundle).items()} for bundle in bundles], width),
         table([_row(one) for one in hosts], width),
         "to post in an issue: " + ", ".join(files) if files else "",
@@ -28,6 +29,8 @@ def _row(one: Examined) -> dict[str, str]:
     words = [f"{number} {word}{'s' if number > 1 else ''}" for word, number in counts.items() if number]
     if one.bundle is not None and one.bundle["changes"]:
         words.append(f"{len(one.bundle['changes'])} things that site.yml changes")
+    if one.faults:
+        words.append(f"{len(one.faults)} part{'s' if len(one.faults) > 1 else ''} not judged")
     return {"host": one.host, "": one.verdict, "what": ", ".join(words) or "as declared"}
 
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
 
+from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference, of_sudo, ordered
-from ..._base.received import one_line
+from ..._base.reading import State
 from ..._base.subject import Differences, Unknown, View
 from ..._subjects.registry import SUBJECTS
 from .accepted import Acceptance, sort_out
@@ -17,19 +19,18 @@ from .files import of_files, of_json
 from .running import of_sysctl, of_units
 from .secrets import same_on_all
 
-Judgement = TypeVar("Judgement")
 Verdict = Literal["clean", "drift", "unknown"]
 EXIT_CODES: dict[Verdict, int] = {"clean": 0, "unknown": 1, "drift": 2}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one host answered. state: as `host_info` reads it, None when the host could not be read at all, with why.
+    """What one host answered, as `_subjects.form` took it. state: None when the host could not be read, with why.
 
     unknown: parts that could not be read, each with the reason.
     """
 
-    state: Mapping[str, Any] | None
+    state: State | None
     unknown: Mapping[str, str]
     why: str = ""
 
@@ -50,6 +51,11 @@ class Result:
     differences: tuple[Difference, ...]
     accepted: tuple[tuple[Difference, Acceptance], ...]
     unknown: tuple[Unknown, ...]
+
+    @property
+    def faults(self) -> list[Fault]:
+        """What was not judged by a slip of ours."""
+        return [one for one in self.unknown if isinstance(one, Fault)]
 
     @property
     def verdict(self) -> Verdict:
@@ -84,27 +90,6 @@ def compare(
     return Result(tuple(sorted(readings)), tuple(counted), tuple(accepted), tuple(unknown))
 
 
-def judged(readings: Mapping[str, Reading], judge: Callable[[Mapping[str, Reading]], Judgement]) -> Judgement:
-    """What ``judge`` makes of the readings; a host whose answer it can't be made of counts as one without an answer.
-
-    judge: everything that is done with the readings, up to the last report. A host that was taken over may answer
-    anything, and must not keep the others from being judged.
-    """
-    try:
-        return judge(readings)
-    except Exception:
-        return judge({host: _usable(host, reading, judge) for host, reading in readings.items()})
-
-
-def _usable(host: str, reading: Reading, judge: Callable[[Mapping[str, Reading]], Judgement]) -> Reading:
-    try:
-        judge({host: reading})
-    except Exception as problem:
-        why = one_line(f"its answer is not what this collection reads ({type(problem).__name__}: {problem})", 200)
-        return Reading(None, {}, why)
-    return reading
-
-
 def _by_host(differences: Iterable[Difference]) -> list[Difference]:
     return sorted(ordered(differences), key=lambda one: one.host)
 
@@ -122,10 +107,25 @@ def _found(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> Differen
             continue
         yield from (Unknown(host, part, why) for part, why in reading.unknown.items())
         yield from _of_host(View(host, plan, states, silent))
-    yield from of_groups(plan, states)
-    yield from same_on_all(plan, states)
+    for part, judge in _OF_ALL.items():
+        for one in guarded("", part, partial(judge, plan, states)):
+            yield from (replace(one, host=host) for host in sorted(states)) if isinstance(one, Fault) else (one,)
+
+
+_OF_ALL: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, State]], Iterator[Difference]]] = {
+    "what a group shares": of_groups,
+    "the secrets of groups": same_on_all,
+}
+_OF_HOST: Mapping[str, Callable[[View], Differences]] = {
+    "files": of_files,
+    "keys of JSON files": of_json,
+    "kernel settings": of_sysctl,
+    "units": of_units,
+    **{subject.name: subject.differences for subject in SUBJECTS},
+}
 
 
 def _of_host(view: View) -> Differences:
-    for check in (of_files, of_json, of_sysctl, of_units, *(subject.differences for subject in SUBJECTS)):
-        yield from check(view)
+    """Each comparison by itself: a fault in one of them ends none of the others."""
+    for part, check in _OF_HOST.items():
+        yield from guarded(view.host, part, partial(check, view))

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._base.findings import Difference
 from ..._base.managed import Managed, ManagedJson
+from ..._base.reading import FileState
 from ..._base.subject import Unknown, View, unified
 from ..._host.settings.json_settings import merged
 from .managed import managed_files, managed_json
@@ -20,7 +21,9 @@ _KINDS = {"file": "a file", "folder": "a folder", "link": "a link", "absent": NO
 def of_files(view: View) -> Iterator[Difference | Unknown]:
     """Every managed path against what lies there."""
     found = view.state["files"]
-    for one in managed_files(view.slice) if found is not None else ():
+    if found is None:
+        return
+    for one in managed_files(view.slice):
         have = found[one.path]
         if have["kind"] == "unreadable":
             yield Unknown(view.host, f"file {one.path}", have["why"])
@@ -38,25 +41,25 @@ def _described(one: Managed) -> str:
     return f"a link to {one.target}" if one.kind == "link" else _KINDS[one.kind]
 
 
-def _shown(have: Mapping[str, Any]) -> str:
+def _shown(have: FileState) -> str:
     return f"a link to {have['target']}" if have["kind"] == "link" else _KINDS[have["kind"]]
 
 
-def _content(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Difference]:
+def _content(view: View, one: Managed, have: FileState) -> Iterator[Difference]:
     if one.content is not None and have["sha256"] != one.sha256:
         want = f"sha256 {str(one.sha256)[:12]}"
         diff = unified(one.content, have["text"]) if "text" in have else ""
         yield _path(view, one, "file-content", want, f"sha256 {have['sha256'][:12]}", diff)
 
 
-def _secret(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Difference | Unknown]:
+def _secret(view: View, one: Managed, have: FileState) -> Iterator[Difference | Unknown]:
     if one.source and have["same"] is None:
         yield Unknown(view.host, f"file {one.path}", have["why"])
     elif one.source and not have["same"]:
         yield _path(view, one, "file-content", f"what {one.source} holds", "another content")
 
 
-def _access(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Difference]:
+def _access(view: View, one: Managed, have: FileState) -> Iterator[Difference]:
     want = f"root:root {one.mode}"
     found = f"{have['owner']}:{have['group']} {have['mode']}"
     if want != found:
@@ -78,7 +81,9 @@ def _path(view: View, one: Managed, rule: str, want: str, have: str, diff: str =
 def of_json(view: View) -> Iterator[Difference]:
     """Our keys of JSON files that others also write."""
     found = view.state["json"]
-    for one in managed_json(view.slice) if found is not None else ():
+    if found is None:
+        return
+    for one in managed_json(view.slice):
         have = found[one.path]
         if have is not None:  # a missing file is reported by `of_files`
             yield from _keys(view, one, have)

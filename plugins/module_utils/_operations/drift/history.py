@@ -69,5 +69,5 @@ def tally(result: Result, host: str) -> dict[str, Any]:
 
 def _read(history: Mapping[str, Any], host: str, reading: Reading, day: int) -> dict[str, int]:
     before: Mapping[str, int] = history["read"].get(host, {})
-    deep = (reading.state or {}).get("deep")
+    deep = reading.state["deep"] if reading.state else None
     return dict(before) | dict.fromkeys(deep["good"] if deep else (), day)

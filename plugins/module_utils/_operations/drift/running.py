@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Difference
+from ..._base.reading import Unit
 from ..._base.subject import Differences, Unknown, View
 from ..._host.settings.kernel_settings import normalised
 from ..._subjects.registry import SUBJECTS
@@ -68,11 +69,13 @@ def of_sysctl(view: View) -> Iterator[Difference]:
 def of_units(view: View) -> Differences:
     """Each unit that is to run: enabled, active, read anew since its file changed."""
     found = view.state["units"]
-    for name, (state, service) in sorted(declared_units(view.slice).items()) if found is not None else ():
+    if found is None:
+        return
+    for name, (state, service) in sorted(declared_units(view.slice).items()):
         yield from _unit(view, name, state, found[name], service)
 
 
-def _unit(view: View, name: str, state: str, have: Mapping[str, Any], service: str) -> Differences:
+def _unit(view: View, name: str, state: str, have: Unit, service: str) -> Differences:
     place = f"unit {name}"
     if have["load"] != "loaded":
         # a file that is missing is reported with the files

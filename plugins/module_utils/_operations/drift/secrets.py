@@ -33,8 +33,8 @@ def compared(
     """
     found = {path: dict(file) for path, file in files.items()}
     for one in wanted:
-        if one.source and "salted" in found[one.path]:
-            found[one.path] |= _same(found[one.path].pop("salted"), one, salt, read)
+        if one.source and found[one.path]["kind"] == "file":
+            found[one.path] |= _same(found[one.path].pop("salted", ""), one, salt, read)
     return found
 
 
@@ -71,4 +71,6 @@ def _same(there: str, one: Managed, salt: str, read: Callable[[str], str]) -> di
         here = salted(one.rendered(read(one.source)).encode(), salt)
     except Exception as error:  # whatever it is, a wrong Vault password too: the file is unknown, not clean
         return {"same": None, "why": f"{one.source} can't be read on the controller: {error}"}
+    if not there:
+        return {"same": None, "why": "the host has not said what it holds"}
     return {"same": hmac.compare_digest(here, there)}

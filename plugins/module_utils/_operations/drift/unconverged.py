@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 from ..._base import layout
-from ..._base.received import one_line
+from ..._base.faults import Fault, guarded
+from ..._base.findings import Difference
+from ..._base.reading import State
 from ..._base.subject import Differences, Unknown, View
 from ..._host.netplan.document import PATH as NETPLAN
 from ..._subjects.fabric.hotplug import MARKER
@@ -41,53 +43,71 @@ _NOT_OURS = (
 _SECRET_BYTES = 32
 _RUNTIME = {"path": "nvidia-container-runtime", "args": []}
 
-State = Mapping[str, Any]
+Note = Callable[[str], None]
+T = TypeVar("T")
+
+
+class Compared(TypedDict):
+    """What a host answered, as `_subjects.form` took it."""
+
+    state: State
+    unknown: dict[str, str]
+
+
+Answers = Mapping[str, Compared | None]
+
+
+def _unnoted(_trace: str) -> None:
+    pass
 
 
 def unconverged(
-    plan: Mapping[str, Any], states: Mapping[str, State | None], interfaces: Mapping[str, bool]
+    plan: Mapping[str, Any], states: Answers, interfaces: Mapping[str, bool], note: Note = _unnoted
 ) -> dict[str, list[str]]:
     """Why each host has to be converged, by host; an empty list for one that is as declared.
 
-    states: what `host_info` read of each host of the run by `questions.before_change`, ``{state, unknown}``; None of
-    one that could not be compared. interfaces: by host whether `netplan_apply` would change it; missing where there are
-    none. Hosts that depend on each other are converged together: a role may need what another host's has read.
+    states: what `host_info` read of each host of the run by `questions.before_change`; None of one that could not be
+    compared. interfaces: by host whether `netplan_apply` would change it; missing where there are none. note: is given
+    the traceback of each fault of ours. Hosts that depend on each other are converged together: a role may need what
+    another host's has read.
     """
     found = {
-        host: _judged(plan, host, states, partial(_reasons, netplan=interfaces.get(host, False))) for host in states
+        host: _judged(plan, host, states, partial(_reasons, netplan=interfaces.get(host, False)), note)
+        for host in states
     }
-    try:
-        apart = {one.host: f"{one.place}: {one.found}" for one in same_on_all(plan, _read(states))}
-    except Exception as problem:
-        apart = dict.fromkeys(states, _unusable(problem))
-    for host, reason in apart.items():
-        found[host].append(reason)
+    for one in guarded("", "the secrets of groups", partial(same_on_all, plan, _read(states))):
+        for host in states if isinstance(one, Fault) else (one.host,):
+            found[host].append(_reason(one, note))
     return {host: found[host] or _of_others(plan, host, found) for host in states}
 
 
-def unstaged(plan: Mapping[str, Any], states: Mapping[str, State | None]) -> dict[str, list[str]]:
+def unstaged(plan: Mapping[str, Any], states: Answers, note: Note = _unnoted) -> dict[str, list[str]]:
     """Why images or models have to be brought to each host, or to one that it gives to or fetches from; as above."""
-    found = {host: _judged(plan, host, states, _to_stage) for host in states}
+    found = {host: _judged(plan, host, states, _to_stage, note) for host in states}
     return {host: found[host] or _of_others(plan, host, found) for host in states}
 
 
 def _judged(
     plan: Mapping[str, Any],
     host: str,
-    states: Mapping[str, State | None],
+    states: Answers,
     reasons: Callable[[View], Iterator[str]],
+    note: Note,
 ) -> list[str]:
-    try:
-        return [*_unread(states[host])] or [*reasons(View(host, plan, _read(states)))]
-    except Exception as problem:  # whatever a host has answered: it is converged, and the roles judge it
-        return [_unusable(problem)]
+    """A fault of ours is a reason too: the host is converged, and the roles judge it."""
+    unread = [*_unread(states[host])]
+    found = [] if unread else guarded(host, "what differs", lambda: reasons(View(host, plan, _read(states))))
+    return unread + [one if isinstance(one, str) else _reason(one, note) for one in found]
 
 
-def _unusable(problem: Exception) -> str:
-    return one_line(f"it can't be compared: {type(problem).__name__}: {problem}", 200)
+def _reason(one: Difference | Fault, note: Note) -> str:
+    if isinstance(one, Fault):
+        note(one.trace)
+        return one.why
+    return f"{one.place}: {one.found}"
 
 
-def _read(states: Mapping[str, State | None]) -> dict[str, State]:
+def _read(states: Answers) -> dict[str, State]:
     return {host: answer["state"] for host, answer in states.items() if answer}
 
 
@@ -120,7 +140,7 @@ def _to_stage(view: View) -> Iterator[str]:
     yield from _brought(view.slice, view.state)
 
 
-def _unread(answer: State | None) -> Iterator[str]:
+def _unread(answer: Compared | None) -> Iterator[str]:
     if not answer:
         yield "it could not be compared"
     else:
@@ -136,10 +156,17 @@ def _ours(view: View, checks: Iterable[Callable[[View], Differences]]) -> Iterat
                 yield f"{one.place}: {one.found}"
 
 
+def sure(part: T | None) -> T:
+    """A part of a host of which all could be read."""
+    if part is None:
+        raise TypeError("a part that was not read is looked at")
+    return part
+
+
 def _beside(mine: Mapping[str, Any], state: State) -> Iterator[str]:
     """What roles bring or look at, and no drift check compares."""
-    there = {path for path, found in state["paths"].items() if found["exists"]}
-    yield from (f"package {name} is missing" for name in packages(mine) if state["packages"][name] is None)
+    there = {path for path, found in sure(state["paths"]).items() if found["exists"]}
+    yield from (f"package {name} is missing" for name in packages(mine) if sure(state["packages"])[name] is None)
     yield from _fabric(mine["fabric"], there)
     yield from _container_engine(mine["container_engine"], state, there)
     yield from _peers(mine["peer_access"], state)
@@ -147,9 +174,9 @@ def _beside(mine: Mapping[str, Any], state: State) -> Iterator[str]:
     if mine["tls"]["source"] and layout.trusted_link(mine["tls"]["path"]) not in there:
         yield "the local CA is not trusted"
     for path in (one["secret"]["path"] for one in mine["services"] if one["secret"]):
-        if state["files"][path].get("size", 0) < _SECRET_BYTES:
+        if sure(state["files"])[path].get("size", 0) < _SECRET_BYTES:
             yield f"file {path} holds no secret"
-    for name, start in state["starts"].items():
+    for name, start in sure(state["starts"]).items():
         if not start["runs"] or not start["enabled"] or start["stale"] or start["newer"] or start["other_image"]:
             yield f"{name} has to be started"
 
@@ -165,26 +192,27 @@ def _fabric(fabric: Mapping[str, Any], there: set[str]) -> Iterator[str]:
 def _container_engine(engine: Mapping[str, Any], state: State, there: set[str]) -> Iterator[str]:
     if engine["registries"]:
         yield "logins to registries are compared by their role alone"
-    if not state["engine"]["running"]:
+    if not sure(state["engine"])["running"]:
         yield "Docker gives no answer"
-    runtimes = state["daemon"]["settings"].get("runtimes", {})
-    if GPU_DEVICE in there and (DOCKER_HOOK not in there or runtimes.get("nvidia") != _RUNTIME):
+    runtimes = sure(state["daemon"])["settings"].get("runtimes")
+    ours = isinstance(runtimes, dict) and runtimes.get("nvidia") == _RUNTIME
+    if GPU_DEVICE in there and (DOCKER_HOOK not in there or not ours):
         yield "NVIDIA's container toolkit is not set up"
 
 
 def _peers(access: Mapping[str, Any], state: State) -> Iterator[str]:
     if access["readers"] and not state["peers_account"]:
         yield "the account of readers is missing"
-    if access["reads"] and not state["peers"]["public_key"]:
+    if access["reads"] and not sure(state["peers"])["public_key"]:
         yield "this host has no key to read with"
 
 
 def _brought(mine: Mapping[str, Any], state: State) -> Iterator[str]:
-    yield from (f"image {name} has to be brought" for name in state["images_changing"])
-    yield from (f"model {name} has to be brought" for name in state["models_changing"])
+    yield from (f"image {name} has to be brought" for name in sure(state["images_changing"]))
+    yield from (f"model {name} has to be brought" for name in sure(state["models_changing"]))
     for kind in ("images", "models"):
         if any(not one["lock"] or one.get("renew") for one in mine[kind]):
             yield f"{kind} are not locked"
     path, sha256 = hub_tool(mine)
-    if path and state["files"][path].get("sha256") != sha256:
+    if path and sure(state["files"])[path].get("sha256") != sha256:
         yield "the hub's tool is not the locked one"

@@ -8,7 +8,11 @@ from ..._base.schema import Spec
 _MOST = 1 << 62
 _TEXT: Spec = {"type": "str", "required": True}
 _MAYBE_TEXT: Spec = {"type": "str", "default": ""}
-_TEXT_IF_ANY: Spec = {"type": "str"}
+_TIME_IF_ANY: Spec = {
+    "type": "str",
+    "pattern": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)",
+    "expected": "a time with its zone",
+}
 _TEXTS: Spec = {"type": "list", "required": True, "max": 1000, "elements": {"type": "str"}}
 _COUNT: Spec = {"type": "int", "required": True, "min": 0, "max": _MOST}
 _FIGURE_OR_NULL: Spec = {"type": "number", "nullable": True, "default": None, "min": 0, "max": 1e12}
@@ -29,7 +33,7 @@ _SUPERVISOR: Spec = {
     "options": {
         "state": _TEXT,
         **dict.fromkeys(("error", "last_end", "creep"), _MAYBE_TEXT),
-        **dict.fromkeys(("since", "updated_at"), _TEXT_IF_ANY),
+        **dict.fromkeys(("since", "updated_at"), _TIME_IF_ANY),
         "drains_until": {"type": "str", "nullable": True, "default": None},
         **dict.fromkeys(
             ("tokens_per_s", "running", "waiting", "kv_use", "starts_left", "ready_s", "age_s"), _FIGURE_OR_NULL

@@ -52,7 +52,9 @@ def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int) -> Verd
 
 def _is_obstructed(supervisor: Mapping[str, Any]) -> bool:
     """What is in the way of a start has been there for so long that a person should look."""
-    if not supervisor.get("error") or supervisor["state"] != "preparing" or "updated_at" not in supervisor:
+    if not supervisor.get("error") or supervisor["state"] != "preparing":
+        return False
+    if not {"since", "updated_at"} <= supervisor.keys():
         return False
     seen, since = (datetime.fromisoformat(supervisor[name]) for name in ("updated_at", "since"))
     return (seen - since).total_seconds() > _OBSTACLE_S

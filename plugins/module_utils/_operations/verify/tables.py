@@ -233,7 +233,7 @@ def _rank_row(service: str, number: int, host: str, rank: Mapping[str, Any] | No
 
 def _held(supervisor: Mapping[str, Any]) -> str:
     """How long a supervisor has been in its state, by its own host's clock; `-` where it does not report its time."""
-    if supervisor.get("age_s") is None:
+    if supervisor.get("age_s") is None or not {"since", "updated_at"} <= supervisor.keys():
         return "-"
     since, until = (datetime.fromisoformat(supervisor[name]) for name in ("since", "updated_at"))
     return duration((until - since).total_seconds() + supervisor["age_s"])

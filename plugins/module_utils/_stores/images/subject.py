@@ -17,7 +17,9 @@ def _questions(asked: Asked) -> Mapping[str, Any]:
 def _differences(view: View) -> Differences:
     """Each image by its identity (layers and what a container inherits), whatever Docker's store."""
     present = view.state["images"]
-    for image in view.slice["images"] if present is not None else ():
+    if present is None:
+        return
+    for image in view.slice["images"]:
         reference = image["reference"]
         if wrong := _wrong(image, present[reference]):
             rule, expected, found = wrong

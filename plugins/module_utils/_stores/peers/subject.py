@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from ..._base.findings import Difference
 from ..._base.layout import CACHES, MODELS, STATE
 from ..._base.managed import Managed, ManagedJson, managed
+from ..._base.reading import Peers
 from ..._base.subject import Asked, Differences, Here, Subject, View
 from ..transfer import access
 from .program import program_files
@@ -84,7 +85,7 @@ def _authorized(view: View, lines: Mapping[str, str], readers: Mapping[str, Coll
 
 def _options(view: View, reader: str, found: str, planned: Collection[str]) -> str:
     """What a reader's line begins with: its addresses in the plan and, where it was asked, those that it comes from."""
-    theirs = (view.states.get(reader) or {}).get("peers")
+    theirs = _peers_of(view, reader)
     try:
         return access.options([*planned, *(theirs["addresses"] if theirs else access.addresses_in(found))])
     except ValueError as problem:
@@ -105,10 +106,14 @@ def _known(view: View, keys: Mapping[str, str], reads: Collection[str]) -> Itera
             )
 
 
-def _key_of(view: View, host: str, which: str) -> str:
+def _key_of(view: View, host: str, which: Literal["public_key", "host_key"]) -> str:
     """Empty where that host could not be read, or has none."""
-    found: str = ((view.states.get(host) or {}).get("peers") or {which: ""})[which]
-    return found
+    theirs = _peers_of(view, host)
+    return theirs[which] if theirs else ""
+
+
+def _peers_of(view: View, host: str) -> Peers | None:
+    return view.states[host]["peers"] if host in view.states else None
 
 
 def _questions(asked: Asked) -> Mapping[str, Any]:

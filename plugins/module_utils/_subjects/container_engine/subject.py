@@ -86,15 +86,16 @@ def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
 
 
 def _differences(view: View) -> Differences:
-    for one in _overruled(view.state["daemon"] or {}, view.slice["container_engine"]):
+    daemon = view.state["daemon"]
+    for one in _overruled(daemon or {}, view.slice["container_engine"]):
         words = {name: getattr(one, name) for name in ("found", "expected", "remedy", "reason", "source")}
         yield view.differs("error", one.rule, one.place, **words)
-    engine, masked = view.state["engine"], (view.state["daemon"] or {}).get("masked")
-    if engine is not None and not engine["running"] and not masked:
+    engine = view.state["engine"]
+    if engine is not None and not engine["running"] and not (daemon and daemon["masked"]):
         hangs = engine.get("hangs", "")
         found = f"it does not answer{hangs and f': {hangs}'}" if engine["installed"] else "not installed"
         yield view.differs("error", "docker-down", "Docker", found=found, expected="runs", remedy=hangs and RESTART)
-    if missing := engine and view.state["daemon"] and needed_rules(engine, view.state["daemon"]):
+    if missing := engine and daemon and needed_rules(engine, daemon):
         yield view.differs("error", "docker-rules", "Docker", found=_gone(missing), expected=_MADE, reason=_FLUSHED)
 
 

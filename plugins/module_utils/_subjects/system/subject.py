@@ -97,9 +97,10 @@ def _differences(view: View) -> Differences:
 
 
 def _reboot(view: View) -> Iterator[Difference]:
-    if (view.state["kernel"] or {}).get("reboot_required"):
+    kernel, apt = view.state["kernel"], view.state["apt"]
+    if kernel and kernel["reboot_required"]:
         yield view.differs("hint", **REBOOT_PENDING)
-    if (view.state["apt"] or {}).get("unproved"):
+    if apt and apt["unproved"]:
         yield view.differs("warning", **UPDATE_UNPROVED)
 
 
@@ -121,7 +122,9 @@ def _versions(view: View) -> Iterator[Difference]:
 def _packages(view: View) -> Iterator[Difference]:
     """Packages that are to be held, and one that hurts."""
     packages = view.state["packages"]
-    for name in view.slice["versions"]["held"] if packages is not None else ():
+    if packages is None:
+        return
+    for name in view.slice["versions"]["held"]:
         package = packages[name]
         if package is None or not package["held"]:
             yield view.differs(
@@ -132,7 +135,7 @@ def _packages(view: View) -> Iterator[Difference]:
                 expected="held",
                 remedy=f"sudo apt-get install {name}; sudo apt-mark hold {name}",
             )
-    if packages is not None and packages["earlyoom"]:
+    if packages["earlyoom"]:
         yield view.differs(
             "hint",
             "package-earlyoom",
