@@ -14,8 +14,9 @@ description:
   - Prints, after C(site.yml) and C(verify.yml), one row a host and service with its endpoint, model, context, KV pool,
     memory and state, the answer to one real request, and what stopped hosts, those with one cause together.
   - After C(status.yml) it is one row a rank with its health, tokens a second, KV use and memory, one row a model of the
-    gateway, and one paragraph a problem with its remedy. With a problem, or where a fault of this collection keeps
-    the table from being made, it ends C(ansible-playbook) with 2; where a host failed or could not be reached Ansible's own code stays.
+    gateway, and one paragraph a problem with its remedy. With a problem it ends C(ansible-playbook) with 2, and
+    so it does where a fault of this collection keeps the table from being made; where a host failed or could not be
+    reached Ansible's own code stays.
   - A callback, because it also has to speak for hosts that failed or could not be reached.
 notes:
   - This collection's playbooks bring it. For playbooks of your own write C(callbacks_enabled = gb10.fleet.fleet_table).
