@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import managed
+from ansible_collections.gb10.fleet.plugins.module_utils._base.owned import patterns_of
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -24,13 +25,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 
 
 def looked_for(mine: Mapping[str, Any]) -> dict[str, Any]:
-    """``{inventory, paths, links, sysctl}``: by whom, which files and links there may be, which addresses by
-    interface, and which values of the kernel."""
+    """``{inventory, paths, owns, links, sysctl}``: by whom, which files and links there may be, by patterns too, which
+    addresses by interface, and which values of the kernel."""
     # a netplan file goes by a transaction of its own
     paths = {one.path for one in managed(mine) if one.kind != "folder" and not one.path.startswith("/etc/netplan/")}
     return {
         "inventory": mine["tls"]["inventory"],
         "paths": sorted(paths),
+        "owns": [*patterns_of(mine)],
         "links": {one["name"]: one["address"] for one in mine["fabric"]["interfaces"] if one["address"]},
         "sysctl": sorted({*mine["host_tuning"].get("sysctl", {}), *mine["fabric"]["sysctl"]}),
     }

@@ -16,6 +16,7 @@ description:
   - A folder in the place of a file, and a file in the place of a folder, is kept under its name with C(.damaged).
   - What was there before the first change is noted in C(/etc/gb10-fleet/undo.json); M(gb10.fleet.host_removal) puts it
     back.
+  - The files are written in the order of their names, programs last, since they may import the others.
   - systemd reads its unit files again when one of them changed, before a unit is enabled or started.
 options:
   files:
@@ -33,6 +34,15 @@ options:
     description: The mode of each folder, by its path; with V(null) one that is there keeps its mode and owner.
     type: dict
     default: {}
+  owns:
+    description:
+      - Patterns of paths that are ours, as a part of the plan has them (docs/extending.md). A file or link that matches
+        and is in none of the other options is removed; a unit is stopped and disabled before.
+      - No link is followed. A pattern that could match anything of others fails the task before the first change.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.2.0
   units:
     description: systemd's units, by name, that are to be V(enabled), or V(started) too. A unit that runs is restarted
       when its file, or the file of the service of the same name, changed.
@@ -70,6 +80,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import clear_of_folders, set_aside
+from ansible_collections.gb10.fleet.plugins.module_utils._base.owned import require_pattern, undeclared
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.owned import find_owned
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import UnreadableError, bounded_run
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.units import read_units
 from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.units import State, decide, refusal
@@ -78,21 +90,32 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import
 UNITS = "/etc/systemd/system/"
 OWNER = "root"
 COMMAND_SECONDS = 60
+UNIT_KINDS = (".path", ".service", ".slice", ".socket", ".target", ".timer")
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={name: {"type": "dict", "default": {}} for name in ("files", "links", "folders", "units")},
+        argument_spec={
+            **{name: {"type": "dict", "default": {}} for name in ("files", "links", "folders", "units")},
+            "owns": {"type": "list", "elements": "str", "default": []},
+        },
         supports_check_mode=True,
     )
     wanted = module.params
+    try:
+        for pattern in wanted["owns"]:
+            require_pattern(pattern)
+    except ValueError as why:
+        module.fail_json(msg=str(why))
     diffs: dict[str, list[dict[str, Any]]] = {}
     for name, mode in sorted(wanted["folders"].items()):
         diffs[name] = converge_folder(module, Path(name), mode)
-    for name, file in sorted(wanted["files"].items()):
+    for name, file in sorted(wanted["files"].items(), key=starters_last):
         diffs[name] = converge_file(module, Path(name), file)
     for name, target in sorted(wanted["links"].items()):
         diffs[name] = converge_link(module, Path(name), target)
+    for name in undeclared(find_owned(wanted["owns"]), {*wanted["files"], *wanted["links"]}):
+        diffs[name] = sweep(module, Path(name), wanted["owns"])
     changed = [name for name, found in diffs.items() if found]
     units = converge_units(module, wanted["units"], [path for path in changed if path.startswith(UNITS)])
     module.exit_json(
@@ -101,6 +124,30 @@ def main() -> None:
         changed_units=[*units],
         diff=[diff for found in (*diffs.values(), units.values()) for diff in found],
     )
+
+
+def starters_last(entry: tuple[str, dict[str, Any]]) -> tuple[bool, str]:
+    """What may be started while this goes on finds all that it imports."""
+    path, file = entry
+    return file["content"] is not None and bool(int(file["mode"], 8) & 0o111), path
+
+
+def sweep(module: AnsibleModule, path: Path, owns: list[str]) -> list[dict[str, Any]]:
+    """Remove a file or link of ours that nobody declares any more, and the folders that are empty without it."""
+    target = str(path.readlink()) if path.is_symlink() else None
+    before = path.read_text("utf-8", "replace") if target is None else {"target": target}
+    if not module.check_mode:
+        if str(path).startswith(UNITS) and target is None and path.suffix in UNIT_KINDS:
+            systemctl(module, "disable", "--now", path.name)
+        record.remember_file(path)
+        path.unlink()
+        for folder in path.parents:
+            if f"{folder}/**" in owns or not any(f"{above}/**" in owns for above in folder.parents):
+                break
+            if any(folder.iterdir()):
+                break
+            folder.rmdir()
+    return [headed(path, before, "" if target is None else {"target": None})]
 
 
 def converge_folder(module: AnsibleModule, path: Path, mode: str | None) -> list[dict[str, Any]]:

@@ -69,6 +69,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.owned import find_owned
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.survey import (
     Asked,
@@ -106,7 +107,7 @@ def main() -> None:
             "first (-e retire=NAME), and run this again [remove-foreign]"
         )
     keep, is_whole = frozenset(module.params["keep"]), module.params["state"] == "absent"
-    asked = Asked(tuple(wanted["paths"]), wanted["links"], keep)
+    asked = Asked((*wanted["paths"], *find_owned(wanted["owns"])), wanted["links"], keep)
     run = module.run_command
     try:
         known, why = record.read()

@@ -131,6 +131,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
             *(_listener(row["port"], "docker-proxy") for row in mine["listens"] if row["port"] != "any"),
         ],
         "files": {one.path: _file(one) for one in managed_files(mine)},
+        "owned": [],
         "json": {one.path: dict(one.settings) for one in managed_json(mine)},
         "netplan": [],
         "our_units": [

@@ -24,6 +24,7 @@ INSIDE = {
     "_base/faults": "_base/received _base/subject",
     "_base/gb10": "_base/layers _base/yaml_text",
     "_base/managed": "_base/gb10",
+    "_base/owned": "_base/layout",
     "_base/received": "_base/schema",
     "_base/findings": "_base/place",
     "_base/schema": "_base/findings _base/place _base/sizes",

@@ -305,6 +305,7 @@ class Parts(TypedDict):
     driver: _Version | None
     containers: list[Publishing] | None
     json: dict[str, dict[str, Any] | None] | None
+    owned: list[str] | None
     sysctl: dict[str, str | None] | None
     sysctl_later: list[Later] | None
     memlock_later: list[Later] | None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..settings.json_settings import merged
+from .owned import find_owned
 from .parts import Part
 
 # Larger files are compared by their sums alone.
@@ -156,4 +157,5 @@ def claims(text: str, interfaces: Mapping[str, str]) -> dict[str, int]:
 READS: Mapping[str, Part] = {
     "files": lambda _run, ask: read_files(ask["files"], ask["salt"]),
     "json": lambda _run, ask: read_json(ask["json"]),
+    "owned": lambda _run, ask: find_owned(ask["owned"]),
 }

@@ -15,7 +15,7 @@ from ..._base.subject import Differences, Unknown, View
 from ..._subjects.registry import SUBJECTS
 from .accepted import Acceptance, sort_out
 from .across import of_groups
-from .files import of_files, of_json
+from .files import of_files, of_json, of_owned
 from .running import of_sysctl, of_units
 from .secrets import same_on_all
 
@@ -118,6 +118,7 @@ _OF_ALL: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, State]], Iterato
 }
 _OF_HOST: Mapping[str, Callable[[View], Differences]] = {
     "files": of_files,
+    "files that nobody declares": of_owned,
     "keys of JSON files": of_json,
     "kernel settings": of_sysctl,
     "units": of_units,

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._base.findings import Difference
 from ..._base.managed import Managed, ManagedJson
+from ..._base.owned import undeclared
 from ..._base.reading import FileState
 from ..._base.subject import Unknown, View, unified
 from ..._host.settings.json_settings import merged
@@ -35,6 +36,13 @@ def of_files(view: View) -> Iterator[Difference | Unknown]:
             yield from _content(view, one, have)
             yield from _secret(view, one, have)
             yield from _access(view, one, have) if one.mode else ()
+
+
+def of_owned(view: View) -> Iterator[Difference]:
+    """Files under names of ours that nobody declares any more."""
+    declared = {one.path for one in managed_files(view.slice)}
+    for path in undeclared(view.state["owned"] or (), declared):
+        yield view.differs("warning", "file-undeclared", f"file {path}", found="it is there", expected=NOT_THERE)
 
 
 def _described(one: Managed) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base.managed import Managed, ManagedJson
+from ..._base.owned import patterns_of
 from ..._subjects.registry import SUBJECTS
 
 
@@ -14,6 +15,11 @@ def managed_files(host: Mapping[str, Any]) -> list[Managed]:
     """By path. host: the host's slice of the plan."""
     found = {one.path: one for one in _all(host) if isinstance(one, Managed)}
     return [found[path] for path in sorted(found)]
+
+
+def owned(host: Mapping[str, Any]) -> list[str]:
+    """The patterns of what is ours, over all subjects."""
+    return sorted({pattern for subject in SUBJECTS for pattern in patterns_of(host[subject.name])})
 
 
 def managed_json(host: Mapping[str, Any]) -> list[ManagedJson]:

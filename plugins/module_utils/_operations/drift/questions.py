@@ -15,7 +15,7 @@ from ..._host.netplan.document import PATH as NETPLAN
 from ..._subjects.fabric.hotplug import MARKER
 from ..._subjects.fabric.subject import rail_addresses
 from ..._subjects.registry import SUBJECTS, fleet_parts
-from .managed import managed_files, managed_json
+from .managed import managed_files, managed_json, owned
 from .running import declared_sysctl, declared_units, sysctl_files
 
 # Of the role `fabric`.
@@ -61,6 +61,7 @@ def questions(view: Mapping[str, Any], deep: Mapping[str, Any]) -> dict[str, Any
             }
             for one in managed_json(mine)
         ],
+        "owned": owned(mine),
         "sysctl": sorted(declared_sysctl(mine)),
         "sysctl_files": sysctl_files(mine),
         "units": sorted(declared_units(mine)),

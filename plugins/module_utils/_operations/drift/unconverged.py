@@ -19,7 +19,7 @@ from ..._base.subject import Differences, Unknown, View
 from ..._host.netplan.document import PATH as NETPLAN
 from ..._subjects.fabric.hotplug import MARKER
 from ..._subjects.registry import SUBJECTS
-from .files import of_files, of_json
+from .files import of_files, of_json, of_owned
 from .questions import DOCKER_HOOK, GPU_DEVICE, hub_tool, packages
 from .running import of_sysctl, of_units
 from .secrets import same_on_all
@@ -130,7 +130,7 @@ def _partners(plan: Mapping[str, Any], host: str) -> set[str]:
 
 def _reasons(view: View, netplan: bool) -> Iterator[str]:
     compared = (subject.differences for subject in SUBJECTS if subject.name not in _OF_THE_MACHINE)
-    yield from _ours(view, (of_files, of_json, of_sysctl, of_units, *compared))
+    yield from _ours(view, (of_files, of_owned, of_json, of_sysctl, of_units, *compared))
     yield from ["the network differs"] if netplan else []
     yield from _beside(view.slice, view.state)
 

@@ -13,7 +13,7 @@ from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.reading import Peers
 from ..._base.subject import Asked, Differences, Here, Subject, View
 from ..transfer import access
-from .program import program_files
+from .program import OWNS, program_files
 from .reading import READS
 
 
@@ -32,6 +32,7 @@ def with_files(who: Mapping[str, Any], inventory: str) -> dict[str, Any]:
     return {
         **who,
         "inventory": inventory,
+        "owns": [OWNS],
         "files": {
             **program_files(),
             access.PLACES: {"mode": "0644", "content": places},

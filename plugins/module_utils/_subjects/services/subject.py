@@ -31,7 +31,8 @@ _PROGRAM = {
 def supervisor(_here: Here) -> dict[str, Any]:
     """``services_supervisor``: the program of every rank, and the folder for secrets."""
     files = {path: {"mode": "0644", "source": source} for path, source in sorted(_PROGRAM.items())}
-    return {"files": files, "folders": {layout.SECRETS: "0700", layout.SERVICES: "0755"}}
+    folders = {layout.SECRETS: "0700", layout.SERVICES: "0755"}
+    return {"files": files, "owns": [f"{layout.LIBRARY}/gb10_rank/*.py"], "folders": folders}
 
 
 def _files(services: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJson]:
