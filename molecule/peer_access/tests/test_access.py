@@ -34,6 +34,13 @@ def test_the_key_starts_one_program(host: Host) -> None:
     assert host.run("visudo -c").rc == 0
 
 
+def test_modules_of_an_earlier_release_are_gone(host: Host) -> None:
+    on(host, "titan")
+    utils = "/usr/local/lib/gb10-fleet/peer/ansible_collections/gb10/fleet/plugins/module_utils"
+    assert not host.file(f"{utils}/_former").exists
+    assert host.file(f"{utils}/_stores/peers/server.py").exists
+
+
 @pytest.mark.parametrize("words", ["id", "'sh -c id'", "'/usr/local/lib/gb10-fleet/peer-serve; id'"])
 def test_no_command_of_a_readers_own_runs(host: Host, words: str) -> None:
     on(host, "spark-2")
