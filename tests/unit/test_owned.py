@@ -105,8 +105,8 @@ def test_no_part_owns_what_another_declares() -> None:
 def test_each_pattern_of_a_slice_is_asked_for_and_goes_with_a_removal() -> None:
     plan = planned()
     asked = questions(host_view(plan, "titan"), NOT_DEEP)
-    assert asked["owned"] == [f"{layout.LIBRARY}/gb10_rank/*.py"]
-    assert looked_for(plan["hosts"]["titan"])["owns"] == asked["owned"]
+    assert f"{layout.LIBRARY}/gb10_rank/*.py" in asked["owned"]
+    assert sorted(looked_for(plan["hosts"]["titan"])["owns"]) == asked["owned"]
 
 
 def test_what_nobody_declares_any_more_is_drift_and_a_reason_to_converge() -> None:
