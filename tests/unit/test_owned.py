@@ -213,3 +213,10 @@ def test_a_program_is_written_after_what_it_imports(peer: Path) -> None:
     order = [path for path, _file in sorted(texts.items(), key=host_files.starters_last)]
     programs = [path for path, one in files.items() if one["mode"] == "0755"]
     assert len(programs) == 2 and {*order[-2:]} == {*programs}
+
+
+def test_a_name_that_is_no_text_goes_too(peer: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = peer / os.fsdecode(b"gone-\xff.py")
+    name.write_bytes(b"\xff\0")
+    found = call(capsys, files=files(peer, "kept.py"), owns=[f"{peer}/**"])
+    assert found["changed"] and not name.exists()
