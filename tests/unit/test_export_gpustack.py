@@ -124,10 +124,7 @@ def test_two_services_of_one_model_are_refused(tmp_path: Path) -> None:
 def test_a_model_that_has_no_way_through_its_server_is_refused(tmp_path: Path) -> None:
     planned = plan(tmp_path, OPEN)
     [rank] = planned["hosts"]["a"]["services"]
-    file = rank["files"][rank["rank_file"]]
-    supervisor = json.loads(file["content"])
-    supervisor["probes"]["proof"]["path"] = "/classify"
-    file["content"] = json.dumps(supervisor)
+    rank["supervisor"]["probes"]["proof"]["path"] = "/classify"
     rank["container"]["mounts"].append({"source": "/etc/x", "target": "/y", "read_only": True})
     assert [one.rule for one in carried(planned, "chat").findings] == ["export-mounts", "export-kind"]
 

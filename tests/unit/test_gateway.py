@@ -33,6 +33,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.rule
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway import reading
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.answers import quoted
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import client_problems, first_key
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.declared import PLACE
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.subject import GATEWAY
 from ansible_collections.gb10.fleet.plugins.modules import gateway_run
 from drift_fleet import LIBRARY, OF_RECIPES, changed, readings
@@ -259,7 +260,7 @@ CANARY = "canary-7f0e5c1d9a3b"
     ],
 )
 def test_a_file_that_can_not_work_is_named_without_a_key(text: str) -> None:
-    found = [*client_problems(Place(), "clients.yml", text)]
+    found = [*client_problems(PLACE, "clients.yml", text)]
     assert found and all(one.severity == "error" for one in found)
     shown = " ".join(one.sentence() for one in found)
     assert CANARY not in shown and "0123456789abcdef" not in shown
@@ -282,7 +283,7 @@ def test_the_clients_are_read_as_ansible_loads_them(tmp_path: Path) -> None:
     (tmp_path / "clients.yml").write_text(KEYS)
     loaded = DataLoader().get_text_file_contents(str(tmp_path / "clients.yml"))
     assert first_key(loaded) == first_key(KEYS)
-    assert [*client_problems(Place(), "path", loaded)] == []
+    assert [*client_problems(PLACE, "path", loaded)] == []
 
 
 # Where requests go ------------------------------------------------------------------------------------------------
