@@ -20,6 +20,7 @@ Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "whole: left out without GB10_WHOLE=1 in the environment")
+    config.pluginmanager.import_plugin("shuffle")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from .fixtures import fleet, new_fleet
 
 __all__ = ["fleet", "new_fleet"]
 
 # A shell starts what is in its background with SIGINT ignored, which children inherit: what is interrupted here, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.import_plugin("shuffle")

@@ -20,6 +20,10 @@ settings.register_profile("gb10", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("gb10")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.import_plugin("shuffle")
+
+
 @pytest.fixture(autouse=True)
 def usual_umask() -> Iterator[None]:
     """A module that writes secrets sets its process' umask, which here is that of all tests."""

@@ -22,7 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.compa
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]
-pytestmark = pytest.mark.whole
+pytestmark = [pytest.mark.whole, pytest.mark.story]
 
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).resolve().parents[3]

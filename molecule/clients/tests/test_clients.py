@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]
+pytestmark = pytest.mark.story
 
 SCENARIO = Path(__file__).resolve().parents[1]
 FLEET: dict[str, Any] = yaml.safe_load((SCENARIO / "vars" / "fleet.yml").read_text("utf-8"))

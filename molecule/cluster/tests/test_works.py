@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from cluster.bare import HOSTS
 from cluster.pair import NAME, SECRET, UNIT, Pair, order
+from lab.fixtures import eventually
 
+pytestmark = pytest.mark.story
 OTHER_KEY = "canary-key-of-another-day-2e90"
 RANK_FILE = f"/etc/gb10-fleet/services/{NAME}.json"
 
@@ -110,6 +112,8 @@ def test_a_host_that_is_off_is_named(pair: Pair) -> None:
         ]
     finally:
         pair.fleet.lab("power", "on", "spark-3")
+        eventually(lambda: pair.fleet.lab("ssh", "spark-3", "true", check=False).returncode == 0, "spark-3 lets us in")
+        eventually(lambda: pair.ask(OTHER_KEY)[0] == 200, "the group answers again")
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ import os
 import re
 from pathlib import Path
 
+import pytest
 from cluster.bare import HOSTS
 from cluster.pair import Pair
 
+pytestmark = pytest.mark.story
 LAB = Path(os.environ["GB10_LAB_DIR"])
 STATE = Path(__file__).with_name("first_state.sh")
 BOTH = ("--limit", "spark-2,spark-3")

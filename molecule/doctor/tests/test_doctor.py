@@ -17,6 +17,7 @@ import pytest
 from fabric.fleet import FabricFleet
 
 testinfra_hosts = ["ssh://titan"]
+pytestmark = pytest.mark.story
 
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = Path(os.environ["GB10_LAB_DIR"])

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from lab.fixtures import Fleet, eventually
 
+pytestmark = pytest.mark.story
 SCENARIO = Path(__file__).resolve().parents[1]
 # As its owner types it: molecule's own configuration would come along into the host, and names paths of this machine.
 OWNERS = "env -u ANSIBLE_COLLECTIONS_PATH -u ANSIBLE_CONFIG COLUMNS=200"

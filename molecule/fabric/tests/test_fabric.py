@@ -13,6 +13,7 @@ import pytest
 from fabric.fleet import FabricFleet, Outcome
 from fabric.harm import CATALOGUE
 from fabric.stories import run_harms
+from lab.fixtures import eventually
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://spark-2"]
@@ -32,6 +33,8 @@ def unplugged(fleet: FabricFleet) -> Iterator[None]:
     fleet.lab("cable", "pull", "spark-2:1")
     yield
     fleet.lab("cable", "plug", "spark-2:1")
+    carries = " && ".join(f"{JUMBO} 192.168.{net}.11" for net in (100, 101))
+    eventually(lambda: fleet.ok("spark-2", carries), "both halves carry again")
 
 
 def proof(fleet: FabricFleet) -> Outcome:

@@ -18,6 +18,7 @@ import yaml
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://spark-2"]
+pytestmark = pytest.mark.story
 
 SCENARIO = Path(__file__).resolve().parents[1]
 FLEET: dict[str, Any] = yaml.safe_load((SCENARIO / "vars" / "fleet.yml").read_text("utf-8"))
@@ -125,10 +126,12 @@ def test_what_a_host_took_and_never_answered_is_answered_by_another(host: Host, 
         # the brackets keep the pattern from matching the shell that runs this very command
         host.check_output("pkill -STOP -f [v]llm_stand_in.engine")
         both = [pool.submit(chat, host) for _ in range(2)]
-        # one for each replica: the other's is answered at once
-        concurrent.futures.wait(both, return_when=concurrent.futures.FIRST_COMPLETED)
-        assert sum(one.done() for one in both) == 1
-        host.check_output("docker kill gb10-service-chat-b")
+        try:
+            # one for each replica: the other's is answered at once
+            concurrent.futures.wait(both, return_when=concurrent.futures.FIRST_COMPLETED)
+            assert sum(one.done() for one in both) == 1
+        finally:  # a failure here is not to be that of the tests after it, too
+            host.check_output("docker kill gb10-service-chat-b")
         assert [one.result()[0] for one in both] == [200, 200]
 
 

@@ -21,6 +21,7 @@ from fabric.stories import Story, run_harms
 from lab.fixtures import eventually
 
 testinfra_hosts = ["ssh://spark-2"]
+pytestmark = pytest.mark.story
 
 PAIR = {"cables": [["spark-2:1", "spark-3:1"]]}
 PAIR_HOSTS = ("spark-2", "spark-3")

@@ -18,6 +18,7 @@ from testinfra.host import Host
 
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 testinfra_hosts = ["ssh://titan"]
+pytestmark = pytest.mark.story
 
 IMAGES = "docker image ls --format '{{.Repository}}:{{.Tag}} {{.ID}}' --filter reference='localhost/*'"
 

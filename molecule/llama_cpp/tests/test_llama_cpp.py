@@ -21,6 +21,7 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import boot_log, buffers, projector
 from lab.fixtures import Fleet, eventually
 
+pytestmark = pytest.mark.story
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 SCENARIO = Path(__file__).resolve().parents[1]
 HEAD, WORKER = "spark-2", "spark-3"
@@ -145,6 +146,7 @@ def test_a_picture_is_tokens_of_the_prompt(fleet: Fleet) -> None:
 
 def test_a_draft_model_drafts(fleet: Fleet) -> None:
     """Of random weights, but the same ones: some of what it drafts is what the model would have written."""
+    answers(fleet, 8010)
     log = fleet.root(HEAD, "journalctl --no-pager --output cat --unit gb10-service-solo")
     assert "draft acceptance = " in log
 
@@ -234,8 +236,9 @@ def test_a_pulled_cable_ends_in_answers_again(fleet: Fleet) -> None:
         finally:  # a failure here is not to be that of the rows after it, too
             fleet.lab("cable", "plug", f"{HEAD}:1")
 
-    for host in (HEAD, WORKER):
-        fleet.root(host, "systemctl restart gb10-service-pair")
+    for action in ("stop", "start"):  # both are stopped first: what serves then was started now
+        for host in (HEAD, WORKER):
+            fleet.root(host, f"systemctl {action} gb10-service-pair")
     eventually(lambda: is_serving(fleet, 0), "it serves")
     heals(fleet, pull)
 

@@ -24,6 +24,7 @@ from fabric.fleet import FabricFleet
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://spark-2"]
+pytestmark = pytest.mark.story
 
 SSH_CONFIG = os.environ["GB10_LAB_DIR"] + "/ssh_config"
 KEY = (Path(__file__).resolve().parents[2] / "services/vars/key.txt").read_text("utf-8").strip()

@@ -26,6 +26,7 @@ import yaml
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://spark-2"]
+pytestmark = pytest.mark.story
 
 SCENARIO = Path(__file__).resolve().parents[1]
 LAB = (str(SCENARIO.parents[1] / "tests" / "lab" / "lab"), "-d", os.environ["GB10_LAB_DIR"])

@@ -24,6 +24,7 @@ import pytest
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]
+pytestmark = pytest.mark.story
 
 UNIT, GUARD, CONTAINER = "gb10-service-tiny.service", "gb10-memory-guard.service", "gb10-service-tiny"
 RANK_FILE = "/etc/gb10-fleet/services/tiny.json"

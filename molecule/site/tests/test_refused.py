@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.fixtures import Fleet
+from lab.fixtures import Fleet, eventually
 
+pytestmark = pytest.mark.story
 LAB = Path(os.environ["GB10_LAB_DIR"])
 FLEET = Path(__file__).resolve().parents[1] / "vars/fleet.yml"
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -50,6 +51,7 @@ def changed(run: subprocess.CompletedProcess[str]) -> bool:
 def test_bad_input(playbook: Playbook, cases: list[tuple[dict[str, Any], str]]) -> None:
     """All that is wrong is named in one run."""
     Fleet(LAB).root("spark-2", f"systemd-run --quiet --collect --unit somebody python3 -m http.server {TAKEN}")
+    eventually(lambda: Fleet(LAB).ok("spark-2", f"ss -Htln sport = :{TAKEN} | grep -q ."), "somebody listens")
     services = {f"other-{number}": service for number, (service, _sentence) in enumerate(cases)}
     try:
         run = playbook("site.yml", "--limit", "titan,spark-2", "--extra-vars", json.dumps({"fleet_services": services}))

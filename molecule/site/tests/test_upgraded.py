@@ -11,11 +11,13 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from lab.fixtures import Fleet
 from test_served import LAB, answer
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]
+pytestmark = pytest.mark.story
 
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 BEFORE, AFTER = "gb10-lab/vllm-stand-in:0.32.0", "gb10-lab/vllm-stand-in:0.32.0-next"
