@@ -156,9 +156,8 @@ PARTS = {
         each=scenarios(),
     ),
 }
-QUICK = Part(
-    "what a developer runs after each edit: ruff, yamllint, unit", (RUFF, YAMLLINT, (*UNIT, "--numprocesses=2"))
-)
+CHANGED = (PYTHON, "tests/tools/changed.py")
+QUICK = Part("what a developer runs after each edit, seconds: see --changed", (CHANGED,))
 
 
 def jobs(name: str, part: Part) -> list[Job]:
@@ -360,7 +359,17 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("parts", nargs="*", metavar="part", choices=[*known, []], help="all but quick if none is named")
-    wanted = [job for name in parser.parse_args().parts or PARTS for job in known[name]]
+    parser.add_argument(
+        "--changed",
+        nargs="?",
+        const="main",
+        metavar="BASE",
+        help="instead: ruff and yamllint on what changed since the branch left BASE (main), and the unit tests nearest",
+    )
+    options = parser.parse_args()
+    wanted = [job for name in options.parts or PARTS for job in known[name]]
+    if options.changed:
+        wanted = [Job("--changed", QUICK, ((*CHANGED, options.changed),))]
 
     began = time.monotonic()
     results: list[Result] = []
