@@ -6,17 +6,23 @@
 from __future__ import annotations
 
 import json
+from functools import cache
+from typing import Any
 
 from tools.golden import DIGESTS, OF_FILES, digest, on_host, plans
 
-PLANS = dict(plans())
+
+@cache
+def planned() -> dict[str, dict[str, Any]]:
+    """All of them; seconds, which a run of other tests is not to wait for."""
+    return dict(plans())
 
 
 def test_every_entry_has_its_plan() -> None:
     known = json.loads(DIGESTS.read_text("utf-8"))
-    differing = sorted(known.keys() ^ PLANS.keys())
+    differing = sorted(known.keys() ^ planned().keys())
     assert not differing, f"plans that came or went: {differing}; run: python tests/tools/golden.py --renew"
-    changed = [name for name, plan in PLANS.items() if digest(plan) != known[name]]
+    changed = [name for name, plan in planned().items() if digest(plan) != known[name]]
     assert not changed, f"decided otherwise: {changed}; see it with tests/tools/golden.py --against CHECKOUT"
 
 
@@ -27,7 +33,7 @@ def test_what_hosts_run_changes_on_purpose() -> None:
 
 def test_without_a_gateway_nothing_of_one_is_anywhere() -> None:
     """None of the fleets whose plans are known to the byte declares one."""
-    for plan in PLANS.values():
+    for plan in planned().values():
         assert plan["gateway"] is None and "clients" not in plan
         for host in plan["hosts"].values():
             assert host["gateway"] == {} and "clients" not in host and "haproxy" not in host["needs"]["installs"]

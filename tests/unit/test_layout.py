@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ def _code(path: Path) -> Iterator[str]:
             yield node.value
 
 
+@cache
 def _found() -> dict[str, set[str]]:
     """The paths of ours that each file writes."""
     found: dict[str, set[str]] = {}
@@ -69,18 +71,15 @@ def _found() -> dict[str, set[str]]:
     return found
 
 
-FOUND = _found()
-
-
 def test_our_paths_are_written_in_layout_alone() -> None:
-    assert FOUND.keys() - {LAYOUT} == ELSEWHERE.keys()
+    assert _found().keys() - {LAYOUT} == ELSEWHERE.keys()
 
 
 @pytest.mark.parametrize("file", sorted(ELSEWHERE))
 def test_what_is_written_elsewhere_agrees(file: str) -> None:
     strange = {
         path
-        for path in FOUND[file]
+        for path in _found()[file]
         if not any(path == known or path.startswith(f"{known}/") for known in KNOWN)
         and not any(path.startswith(known) for known in TEMPORARY)
     }
