@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -247,3 +249,48 @@ def test_what_is_not_named_above_is_pure(file: str) -> None:
 @pytest.mark.parametrize("name", IO)
 def test_each_exception_is_needed(name: str) -> None:
     assert any(io_of(file) for file in FILES if name in (file, package(file)))
+
+
+# Names that a library calls.
+OF_LIBRARIES = {"readinto", "descend_resolver", "ascend_resolver", "get_single_data", "ignore_aliases"}
+OF_ANSIBLE = {
+    "ActionModule",
+    "CallbackModule",
+    "FilterModule",
+    "ModuleDocFragment",
+    "DOCUMENTATION",
+    "EXAMPLES",
+    "RETURN",
+}
+
+
+def defined(path: Path) -> Iterator[str]:
+    """Functions and classes without a decorator, which may register them, and constants of a file."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.decorator_list:
+            yield node.name
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_no_name_is_dead() -> None:
+    """What only its own line and tests name does nothing for an owner."""
+    root = UTILS.parents[1]
+    files = [*(root / "plugins").rglob("*.py")]
+    others = (path for name in ("roles", "playbooks", "tools") for path in (root / name).rglob("*") if path.is_file())
+    counted = Counter(
+        word
+        for path in [*files, *others]
+        if path.suffix in (".py", ".yml", ".j2", ".service")
+        for word in re.findall(r"\w+", path.read_text("utf-8"))
+    )
+    dead = [
+        f"{path.relative_to(root)}: {name}"
+        for path in sorted(files)
+        for name in defined(path)
+        if counted[name] == 1 and name not in OF_LIBRARIES | OF_ANSIBLE and not name.startswith(("__", "v2_"))
+    ]
+    assert dead == []

@@ -20,7 +20,7 @@ from ..memory.budget import Share
 from ..memory.estimate import Calibration, Demand, Interval, published_calibration
 from ..observed import Observed
 from ..placed import Placed
-from . import catalogue, projector
+from . import projector
 from .buffers import Buffers, Settings, buffers, known
 from .launch import slots
 
@@ -253,7 +253,3 @@ def slot_problems(placed: Placed) -> Iterator[Finding]:
             expected=f"{wanted * slots(values)}: max_model_len in each slot",
             remedy="take ctx-size out, which then follows from the workload",
         )
-
-
-def is_catalogued(placed: Placed) -> bool:
-    return placed.image["release"] in catalogue.load()
