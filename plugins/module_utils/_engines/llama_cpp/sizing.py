@@ -100,6 +100,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
         max_num_batched_tokens=0,
         vocab_size=0,
         weights_bytes=weights,
+        weights_files="the size of the GGUF file that the hub shows, all parts of it",
         calibration=published_calibration(records, len(placed.hosts), values),
         kv_bytes=cache,
         kv_cache_memory_bytes=cache,

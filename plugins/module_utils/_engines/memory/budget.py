@@ -319,7 +319,7 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
             demand.place,
             found="the size of the weights isn't known, so that no memory can be planned for them",
             expected="model.weights_bytes, or a calibration in the recipe",
-            remedy="write model.weights_bytes: the sum of the safetensors files that the hub shows",
+            remedy=f"write model.weights_bytes: {demand.weights_files}",
             source="docs/memory.md",
             kind="memory",
         )

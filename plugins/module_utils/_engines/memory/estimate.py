@@ -77,8 +77,9 @@ class Demand:
 
     requested: what a utilization of a total means to its engine: the bytes that must be free at the start, and that
     the pool is cut from. weights_bytes: of the whole model. weights_bounds: between what they are, where
-    weights_bytes is counted from config.json instead of read. weights_source: where they are from. weights_copied:
-    the part of them that every rank holds, None where not known. adapters: what the engine sets aside for them
+    weights_bytes is counted from config.json instead of read. weights_source: where they are from. weights_files:
+    where an owner finds their size. weights_copied: the part of them that every rank holds, None where not known.
+    adapters: what the engine sets aside for them
     beside the weights. offload: what options keep in the host's memory. kv_bytes: the least pool that holds the
     workload, 0 for a model without KV cache, None where it isn't known. kv_start: the least that it starts with,
     which holds one request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is declared to
@@ -123,6 +124,7 @@ class Demand:
     load_strategy: str = "lazy"
     own_processes: Interval | None = None
     share_option: str = "gpu-memory-utilization"
+    weights_files: str = "the sum of the safetensors files that the hub shows"
     pool_option: str = "kv-cache-memory-bytes"
 
     @property

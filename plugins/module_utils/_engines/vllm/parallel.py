@@ -107,6 +107,14 @@ def problems(
         )
 
 
+def _instead(flags: Mapping[str, Value], replicas: int, each: int, left: int) -> str:
+    """How else the hosts share the work. Replicas hold all experts each, which expert parallelism was to save."""
+    if "enable-expert-parallel" in flags and flags["enable-expert-parallel"].value is True:
+        return f"take {DATA} out: with enable-expert-parallel, tensor parallelism spreads the experts over the hosts"
+    hosts = f", with {replicas * max(1, each)} hosts" if left else ""
+    return f"take {DATA} out, and write replicas: {replicas} in the service{hosts}"
+
+
 def _sizes(place: Place, hosts: int, flags: Mapping[str, Value], shape: Shape | None) -> Iterator[Finding]:
     tensor, pipeline, replicas = (_count(flags, name) for name in (TENSOR, PIPELINE, DATA))
     if replicas != 1:
@@ -119,8 +127,7 @@ def _sizes(place: Place, hosts: int, flags: Mapping[str, Value], shape: Shape | 
             expected=f"replicas of their own: {how}"
             if not left
             else f"a number of replicas that divides {hosts} hosts",
-            remedy=f"take {DATA} out, and write replicas: {replicas} in the service"
-            + (f", with {replicas * max(1, each)} hosts" if left else ""),
+            remedy=_instead(flags, replicas, each, left),
             reason="a group is one instance of the model: its ranks start, are proved and start anew together",
         )
     elif tensor * pipeline != hosts:

@@ -15,11 +15,11 @@ from ..._base.layers import Layer, Value
 from ..._base.place import Place
 from ..._base.sizes import is_bytes, quantity, size
 from ..._facts.models.config import ConfigJson
-from ..._facts.models.parameters import size_of_weights
+from ..._facts.models.parameters import drafter_bytes, size_of_weights
 from ..interface import EMPTY_POOL
 from ..memory.boots import boot_key, own_calibration
 from ..memory.budget import Share
-from ..memory.estimate import BATCHED, Demand, published_calibration
+from ..memory.estimate import BATCHED, Calibration, Demand, published_calibration
 from ..observed import Observed
 from ..placed import Placed
 from . import adapters, host_memory
@@ -29,6 +29,7 @@ from .kv import ServiceKv, kv_for_service
 from .kv.config import keeps_nothing
 from .kv.release import requested_bytes
 from .placement import ESTIMATE, ESTIMATES_SINCE, group_layers
+from .text.flags import draft_repository
 
 # vLLM's own choices for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
 # `kv` (vllm/engine/arg_utils.py, _set_default_max_num_seqs_and_batched_tokens_args).
@@ -95,8 +96,8 @@ class Sizing:
             "prefix_unit": self._prefix_unit(answer),
             "bytes": size or None,
             "with_rest": self._with_rest(shares, size),
-            "assumed": _assumed(placed),
-            "exact": low == high,
+            "assumed": _assumed(placed, self.kv),
+            "exact": low == high and not self._guesses_drafter,
             "context": answer.get("max_model_len"),
             "tokens_low": self._tokens(low) if low else None,
             "tokens_high": self._tokens(high) if high else None,
@@ -120,6 +121,10 @@ class Sizing:
             unit = self.match_unit
         return unit * (2 if self.kv.layout.settings.drafters else 1)
 
+    @property
+    def _guesses_drafter(self) -> bool:
+        return self.kv is not None and self.kv.layout.settings.drafter_assumed
+
     def _with_rest(self, shares: Sequence[Share], now: int) -> dict[str, Any] | None:
         """What the pool would be if it took all that its hosts have left: {bytes, max_concurrency}; None where that is
         no request more."""
@@ -142,7 +147,11 @@ def _small(placed: Placed, shares: Sequence[Share], answer: Mapping[str, Any]) -
     if not wanted:
         return
     length, at_once = answer["max_model_len"], answer["resolved"]["max_num_seqs"]
+    declared, expected = "max-num-seqs" in placed.flags, f"{size(max(wanted))}, which hold them all"
     remedy = "write workload.pool: rest if requests are mostly shorter; else lower max_model_len or max_num_seqs"
+    if not declared:  # vLLM's own default is nobody's wish
+        expected = "the number of requests that you want to serve at once"
+        remedy = "write workload.max_num_seqs; or workload.pool: rest if requests are mostly shorter"
     enough = [share.enough for share in shares]
     if all(enough):
         remedy += f", or write gpu-memory-utilization {max(one or 0 for one in enough)}"
@@ -150,8 +159,8 @@ def _small(placed: Placed, shares: Sequence[Share], answer: Mapping[str, Any]) -
         "memory-pool-small",
         placed.place.below("workload"),
         found=f"the KV pool holds {answer['max_concurrency']:.2f} requests of {length:,} tokens at once, of "
-        f"{at_once}; further ones wait",
-        expected=f"{size(max(wanted))}, which hold them all",
+        f"{at_once}{'' if declared else ', the default of vLLM'}; further ones wait",
+        expected=expected,
         remedy=remedy,
         source="docs/memory.md",
         kind="memory",
@@ -202,6 +211,9 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
     limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
     records = placed.recipe["memory"].get("calibrations", [])
     findings += _unused_records(placed, records, batched)
+    recorded = _recorded(placed, published_calibration(records, len(placed.hosts), _known_by(placed, values, batched)))
+    if not (recorded and _has_own_drafter(placed)):
+        findings += _drafter_unknown(placed, values)
     weights = _weights(placed, drafts="speculative-config" in values)
     in_host, uncounted = host_memory.kept_by(placed, placed.flags)
     findings += uncounted
@@ -217,7 +229,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
         weights_bounds=weights.bounds,
         weights_source=weights.source,
         weights_copied=weights.copied,
-        calibration=published_calibration(records, len(placed.hosts), _known_by(placed, values, batched)),
+        calibration=recorded,
         kv_bytes=asked.least,
         kv_start=asked.start,
         takes_rest=asked.rest,
@@ -280,20 +292,71 @@ class _Weights:
 def _weights(placed: Placed, *, drafts: bool) -> _Weights:
     """The size that is known, else what its config.json comes to; each with the model that drafts for it."""
     model, known = placed.model, placed.model["weights_bytes"]
-    drafter = model.get("draft", {}).get("weights_bytes") or 0
+    drafter = _drafter_bytes(placed)
     whole = None if known is None else known + drafter
     if placed.config is None:
         return _Weights(whole)
-    found = size_of_weights(placed.config, model["repository"], model["quantization"], drafts=drafts)
-    if found is None or known is not None:
+    online = _online(placed)
+    named = ("", online) if online else (model["repository"], model["quantization"])
+    found = size_of_weights(placed.config, *named, drafts=drafts)
+    if found is None or (known is not None and online is None):
         return _Weights(whole, copied=found.copied if found else None)
     source = f"estimated: parameters by config.json, quantized as {found.quantized}"
     return _Weights(found.expected + drafter, (found.low + drafter, found.high + drafter), source, found.copied)
 
 
-def _assumed(placed: Placed) -> str | None:
-    """What had to be assumed of a shipped config.json (recipes/configs), the model's and its drafter's."""
+def _drafter_bytes(placed: Placed) -> int:
+    """The drafter's weights: as declared, else counted from its config.json; 0 where neither is known."""
+    draft = placed.model.get("draft", {})
+    declared: int | None = draft.get("weights_bytes")
+    if declared is not None or placed.drafter is None:
+        return declared or 0
+    return drafter_bytes(placed.drafter, draft.get("repository", ""))
+
+
+def _has_own_drafter(placed: Placed) -> bool:
+    """Whether the model drafts with what its recipe names, so that the recipe's records have its weights."""
+    return bool(placed.model.get("draft", {}) == placed.recipe["model"].get("draft", {}))
+
+
+def _recorded(placed: Placed, record: Calibration | None) -> Calibration | None:
+    """The recipe's record as it holds for this service: with a drafter of the service's own on top, and not where the
+    service has vLLM quantize weights that the record has in 16 bits."""
+    if record is None or (_online(placed) and "quantization" not in placed.recipe["flags"]):
+        return None
+    if record.weights is None:
+        return record
+    return record if _has_own_drafter(placed) else replace(record, weights=record.weights + _drafter_bytes(placed))
+
+
+def _drafter_unknown(placed: Placed, flags: Mapping[str, Any]) -> Iterator[Finding]:
+    """A drafter with weights of its own, of which nobody knows how many."""
+    named = draft_repository(flags)
+    if named is not None and not _drafter_bytes(placed):
+        yield warning(
+            "memory-drafter-unknown",
+            placed.place.below("model", "draft", "weights_bytes"),
+            found=f"the size of {named} isn't known: it counts nothing",
+            expected="the sum of its safetensors files, or its config.json",
+            remedy=f"write model.draft: {{repository: {named}, weights_bytes: N}}",
+            source="docs/memory.md",
+            kind="memory",
+        )
+
+
+def _online(placed: Placed) -> str | None:
+    """The quantization that vLLM makes itself while it loads a checkpoint in 16 bits; None for one that has its own."""
+    written = placed.flags.get("quantization")
+    has_own = placed.model["quantization"] or ConfigJson(placed.config or {}).quantization
+    return "fp8" if written and not has_own and str(written.value).startswith("fp8") else None
+
+
+def _assumed(placed: Placed, kv: ServiceKv | None) -> str | None:
+    """What had to be assumed of a shipped config.json (recipes/configs), the model's and its drafter's, or of a drafter
+    without one."""
     parts = [config.get("gb10_fleet_assumed") for config in (placed.config, placed.drafter) if config]
+    if kv is not None and kv.layout.settings.drafter_assumed:
+        parts.append("the drafter's, which is not here, has one layer like the model's")
     return "; of the drafter, ".join(part for part in parts if isinstance(part, str)) or None
 
 

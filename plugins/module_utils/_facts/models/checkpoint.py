@@ -158,7 +158,8 @@ def _object(content: bytes | None, name: str, repository: str, source: str) -> d
                 place,
                 found="no such file",
                 expected="a model in the hub's form: config.json and safetensors",
-                remedy="name the repository that holds the model itself; GGUF files alone are not served",
+                remedy="name the repository that holds the model itself. For GGUF files write a recipe with engine: "
+                "llama.cpp and model.file (docs/recipes.md)",
             )
         )
     try:

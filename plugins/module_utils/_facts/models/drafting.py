@@ -10,7 +10,7 @@ from .config import ConfigJson
 
 # By a part of the drafter's name, in this order (vllm/config/speculative.py of 0.33.0, __post_init__).
 _BY_NAME = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
-# Gemma 4's assistants are of the type gemma4_mtp, as far as their names show it.
+# vLLM reads Gemma 4's assistants, of the type gemma4_assistant, as gemma4_mtp.
 _ASSISTANTS = ("gemma-4", "-assistant")
 _WITHOUT_MODEL = ("ngram", "[ngram]")
 
@@ -34,4 +34,5 @@ def method_of(speculation: Mapping[str, Any], config: Mapping[Any, Any] | None =
         return "dspark"
     of_type = str(shown.values.get("model_type"))
     is_assistant = config is None and all(part in name for part in _ASSISTANTS)
-    return "mtp" if of_type.endswith("_mtp") or of_type == "mtp" or is_assistant else "draft_model"
+    predicts = of_type.endswith(("_mtp", "_assistant")) or of_type == "mtp" or is_assistant
+    return "mtp" if predicts else "draft_model"

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..._base.yaml_text import read_yaml
 from .config import ConfigJson
+from .drafting import method_of
 
 DATA = Path(__file__).resolve().parents[4] / "data" / "vllm_models.yml"
 
@@ -124,6 +125,8 @@ def config_name(repository: str) -> str | None:
 def drafter_config(repository: str | None) -> str | None:
     """The shipped config.json of a drafter; None for one whose shapes aren't known."""
     name: str | None = _data()["drafter_configs"].get(repository)
+    if name is None and repository and method_of({"model": repository}) == "draft_model":
+        return config_name(repository)
     return name
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .config import ConfigJson, number
+from .drafting import method_of
 
 # Bytes an element with its scales: blocks of 128 x 128 with one of 4 bytes; 16 with one byte, 32 with one; groups of
 # 128 with one of 2 bytes and half a byte for the zero.
@@ -110,6 +111,19 @@ def size_of_weights(
         quantized=algorithm,
         copied=round(_WHOLE * counted.copied),
     )
+
+
+def drafter_bytes(config: Mapping[str, Any], repository: str) -> int:
+    """What a drafter adds to the weights of the model that it drafts for; 0 where its config.json lacks the shape.
+
+    Only a model of its own brings embeddings and an output layer. EAGLE heads, DFlash and DSpark use the model's
+    (vllm/v1/spec_decode/eagle.py, 0.33.0).
+    """
+    found, counted = size_of_weights(config, repository), parameters(config)
+    if found is None or counted is None:
+        return 0
+    alone = method_of({"model": repository}, config) == "draft_model"
+    return found.expected - (0 if alone else round(_WHOLE * (counted.kept + counted.output)))
 
 
 def _algorithm(config: Mapping[str, Any], repository: str, quantization: str | None) -> str:

@@ -23,7 +23,7 @@ def cache_dtype(flags: Flags, model: Model, release: Release) -> str:
         name = model.kv_dtype
     if name not in (*_EIGHT_BIT, *_SCALED, *_WIDE, "nvfp4"):
         remedy = "use fp8, bfloat16 or nvfp4, or size it by a first boot"
-        raise not_sized(_PLACE, found=f"unknown KV cache dtype {name}", expected="a known dtype", remedy=remedy)
+        raise not_sized(_PLACE, found=f"{name}, which is not sized here", expected="a sized dtype", remedy=remedy)
     if not release.since(_SINCE.get(name, OLDEST)):
         words = f"ValidationError: 1 validation error for CacheConfig cache_dtype {name} is not known"
         remedy = f"use vLLM {_SINCE[name]} or newer, or fp8"
