@@ -32,8 +32,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compa
     Reading,
     compare,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.document import Document, History
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.formats import junit, prometheus
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.history import EMPTY, parse, remember
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.history import parse, remember
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import (
     as_json,
     as_text,
@@ -66,17 +67,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         self._faults = 0
         nothing: list[Difference | Unknown] = []
         speeds = self._whole("speeds", lambda: self._speeds(plan, options, variables["hostvars"], hosts), nothing)
-        history = own_files.read(folder / HISTORY, parse, self._note) or EMPTY
+        history = own_files.read(folder / HISTORY, parse, self._note) or parse(b"{}")
         shown_now = time.strftime("%Y-%m-%dT%H:%M:%SZ", now)
         compared = compare(plan, readings, time.strftime("%Y-%m-%d", now), options["service"], speeds)
         for fault in compared.faults:
             Display().vvv(fault.trace, host=fault.host)
-        before: tuple[dict[str, Any], list[str]] = (dict(history), [])
+        before: tuple[History, list[str]] = (history, [])
         day = int(at // 86400)
         after, new = self._whole("history", lambda: remember(history, compared, readings, shown_now, day), before)
         document = report(compared, after["since"], shown_now)
-        success = int(at) if compared.verdict != "unknown" else history.get("last_success", 0)
-        files = self._files(document, after | {"last_success": success}, int(at))
+        success = int(at) if compared.verdict != "unknown" else history["last_success"]
+        after["last_success"] = success
+        files = self._files(document, after, int(at))
         if {*hosts} == {*plan["hosts"]} and not options["service"] and not self._task.check_mode:
             problem = _write(folder, files)
             if problem:  # what was found is shown all the same
@@ -99,7 +101,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             Display().vvv(fault.trace)
             return otherwise
 
-    def _files(self, document: Mapping[str, Any], history: Mapping[str, Any], at: int) -> dict[str, str]:
+    def _files(self, document: Document, history: History, at: int) -> dict[str, str]:
         """The reports and the history, by the names of their files; without those in which a fault of ours is met."""
         makes = {
             "report.json": lambda: as_json(document),

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.document import Document, Level, Night
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import summary
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -17,12 +18,12 @@ _TEMPLATES = Path(__file__).resolve().parents[2] / "roles" / "drift" / "template
 _WORDS = {"clean": "as declared", "drift": "drift", "unknown": "unknown"}
 # A sign beside the colour: not everybody sees the colours.
 _SIGNS = {"clean": "✓", "drift": "✗", "unknown": "?"}
-_SEVERITIES = ("error", "warning", "hint")
+_SEVERITIES: tuple[Level, ...] = ("error", "warning", "hint")
 _SHOWN_NIGHTS = 30
 _BAR_WIDTH = 200
 
 
-def page(document: Mapping[str, Any], nights: Sequence[Mapping[str, Any]]) -> str:
+def page(document: Document, nights: Sequence[Night]) -> str:
     """The whole page. document: `_operations.drift.report.report`. nights: as `_operations.drift.history` keeps them,
     the newest last."""
     headline, _, counts = summary(document).removeprefix("drift: ").rpartition(": ")
@@ -47,24 +48,25 @@ def page(document: Mapping[str, Any], nights: Sequence[Mapping[str, Any]]) -> st
     )
 
 
-def _hosts(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _hosts(document: Document) -> list[dict[str, Any]]:
     """The hosts with their findings, those with most to do first."""
     ordered = sorted(document["hosts"], key=lambda one: (*(-one[name] for name in _SEVERITIES), one["host"]))
     findings = document["findings"]
     return [{**one, "findings": [each for each in findings if each["host"] == one["host"]]} for one in ordered]
 
 
-def _nights(nights: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _nights(nights: Sequence[Night]) -> list[dict[str, Any]]:
     """The last checks, the newest first: how much there was to do, as numbers and as a bar."""
     rows = [{name: sum(host[name] for host in night["hosts"].values()) for name in _SEVERITIES} for night in nights]
     most = max([1, *(sum(row.values()) for row in rows)])
     return [
-        {"at": night["at"], "verdict": night["verdict"], "total": sum(row.values()), "bar": _bar(row, most), **row}
+        {"at": night["at"], "verdict": night["verdict"], "total": sum(row.values()), "bar": _bar(row, most)}
+        | {str(name): count for name, count in row.items()}
         for night, row in zip(reversed(nights), reversed(rows), strict=True)
     ]
 
 
-def _bar(row: Mapping[str, int], most: int) -> list[dict[str, Any]]:
+def _bar(row: Mapping[Level, int], most: int) -> list[dict[str, Any]]:
     """As wide as there are findings, the severities beside each other; in pixels."""
     ends = [0, *(round(_BAR_WIDTH * sum(row[one] for one in _SEVERITIES[: end + 1]) / most) for end in range(3))]
     return [

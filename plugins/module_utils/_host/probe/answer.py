@@ -16,7 +16,7 @@ _EACH_BYTES = 4
 _MOST_LEVELS = 32
 
 
-def read_answer(form: Spec, answer: Mapping[str, Any]) -> dict[str, Any]:
+def read_answer(form: Spec, answer: Mapping[str, object]) -> dict[str, Any]:
     """What ``form`` names of a module's answer, with its defaults; what a host adds is left out.
 
     form: of a map with ``options``. ValueError with one sentence for an answer that does not fit.
@@ -27,7 +27,7 @@ def read_answer(form: Spec, answer: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def known(form: Spec, value: Any) -> Any:
+def known(form: Spec, value: object) -> Any:
     """The value without keys that the form doesn't have: a host of a newer release may tell more."""
     if isinstance(value, dict):
         options, values = form.get("options"), form.get("values", {})
@@ -39,7 +39,7 @@ def known(form: Spec, value: Any) -> Any:
     return value
 
 
-def _require_bounds(value: Any) -> None:
+def _require_bounds(value: object) -> None:
     """Level by level, so that nothing is copied and no nesting is too deep to look at it."""
     level, size = [value], 0
     for _ in range(_MOST_LEVELS):
@@ -51,10 +51,10 @@ def _require_bounds(value: Any) -> None:
         raise ValueError(f"its answer nests deeper than {_MOST_LEVELS} levels")
 
 
-def _children(value: dict[Any, Any] | list[Any]) -> list[Any]:
+def _children(value: dict[object, object] | list[object]) -> list[object]:
     return [*value, *value.values()] if isinstance(value, dict) else value
 
 
-def _bytes(value: Any) -> int:
+def _bytes(value: object) -> int:
     """At least as many as it has in a JSON text, roughly: a character may be four."""
     return _EACH_BYTES + (len(value) if isinstance(value, str) else 0)

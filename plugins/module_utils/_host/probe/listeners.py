@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+
+from ..._base.reading import Listener, Publishing
 
 # Holds a published port for a container, on the host's side.
 PROXY = "docker-proxy"
 
 
-def holder(listener: Mapping[str, Any], containers: Iterable[Mapping[str, Any]]) -> str:
+def holder(listener: Listener, containers: Iterable[Publishing]) -> str:
     """The name of the container that listens, or for which Docker does; empty for a process of the host."""
     inside = listener["container"]
     for container in containers:

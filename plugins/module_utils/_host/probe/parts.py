@@ -43,7 +43,7 @@ def bounded_run(seconds: float) -> Run:
     return run
 
 
-def printable(value: Any) -> Any:
+def printable(value: object) -> Any:
     """The same with bytes of names that are not UTF-8 written out, ``\\udcff``: JSON knows none, and one of them would
     make a whole answer unreadable."""
     if isinstance(value, str):

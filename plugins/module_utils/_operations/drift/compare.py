@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference, of_sudo, ordered
@@ -15,11 +15,11 @@ from ..._base.subject import Differences, Unknown, View
 from ..._subjects.registry import SUBJECTS
 from .accepted import Acceptance, sort_out
 from .across import of_groups
+from .document import Verdict
 from .files import of_files, of_json, of_owned
 from .running import of_sysctl, of_units
 from .secrets import same_on_all
 
-Verdict = Literal["clean", "drift", "unknown"]
 EXIT_CODES: dict[Verdict, int] = {"clean": 0, "unknown": 1, "drift": 2}
 
 

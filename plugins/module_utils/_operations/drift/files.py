@@ -124,5 +124,5 @@ def _key(view: View, one: ManagedJson, key: str, want: str, have: str) -> Differ
     )
 
 
-def _compact(value: Any) -> str:
+def _compact(value: object) -> str:
     return "not set" if value is None else json.dumps(value, sort_keys=True)

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-_SEVERITIES = ("error", "warning", "hint")
+from .document import Document, Finding, Level
+
+_SEVERITIES: tuple[Level, ...] = ("error", "warning", "hint")
 _VERDICTS = ("clean", "drift", "unknown")
 
 
-def junit(document: Mapping[str, Any]) -> str:
+def junit(document: Document) -> str:
     """One suite a host: a failure a finding, an error for what could not be read, one passed case for a clean host."""
     root = _element("testsuites", name="gb10.fleet drift")
     for host in document["hosts"]:
@@ -22,7 +23,7 @@ def junit(document: Mapping[str, Any]) -> str:
     return text.decode() + "\n"
 
 
-def _suite(document: Mapping[str, Any], host: str) -> Element:
+def _suite(document: Document, host: str) -> Element:
     findings = [one for one in document["findings"] if one["host"] == host and one["severity"] != "hint"]
     unknown = [one for one in document["unknown"] if one["host"] == host]
     cases = [_case(host, f"{one['resource']}: {one['rule']}", _failure(one)) for one in findings]
@@ -40,7 +41,7 @@ def _case(host: str, name: str, *inner: Element) -> Element:
     return case
 
 
-def _failure(one: Mapping[str, Any]) -> Element:
+def _failure(one: Finding) -> Element:
     failure = _element("failure", type=one["severity"], message=f"want {one['want']}; have {one['have']}")
     failure.text = _legal("\n".join(filter(None, (one["reason"], one["remedy"], one["diff"]))))
     return failure
@@ -55,7 +56,7 @@ def _legal(text: str) -> str:
     return "".join(character for character in text if character in "\n\t" or character.isprintable())
 
 
-def prometheus(document: Mapping[str, Any], at: int, last_success: int) -> str:
+def prometheus(document: Document, at: int, last_success: int) -> str:
     """For the node exporter's textfile collector.
 
     at, last_success: seconds since 1970; a success is a check with a verdict.
@@ -63,7 +64,7 @@ def prometheus(document: Mapping[str, Any], at: int, last_success: int) -> str:
     return "\n".join([*_metrics(document, at, last_success), ""])
 
 
-def _metrics(document: Mapping[str, Any], at: int, last_success: int) -> Iterator[str]:
+def _metrics(document: Document, at: int, last_success: int) -> Iterator[str]:
     yield from _head("gb10_drift_findings", "Differences between a host and its plan, without accepted ones.")
     for host in document["hosts"]:
         for severity in _SEVERITIES:

@@ -12,36 +12,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from .compare import Reading, Result
+from .document import History, Night, Tally
 
 NIGHTS = 60
-EMPTY: Mapping[str, Any] = {"since": {}, "nights": [], "read": {}}
+EMPTY: History = {"since": {}, "nights": [], "read": {}, "last_success": 0}
 
 
-def parse(content: bytes) -> dict[str, Any]:
+def parse(content: bytes) -> History:
     """The history as it was written, also by an older release; ValueError for anything else."""
     known = json.loads(content)
     if not isinstance(known, dict):
         raise ValueError("it holds no JSON map")
-    found = {**EMPTY, "last_success": 0, **known}
+    found: dict[str, Any] = {**EMPTY, **known}
     if not (_all(found["since"], str) and isinstance(found["nights"], list) and _all(found["read"], dict)):
         raise ValueError("it holds other things than a drift check writes")
     if not all(isinstance(night, dict) and {"at", "verdict", "hosts"} <= {*night} for night in found["nights"]):
         raise ValueError("it holds nights that no drift check writes")
     if not (all(_all(days, int) for days in found["read"].values()) and isinstance(found["last_success"], int)):
         raise ValueError("it holds days that are no numbers")
-    return found
+    return cast(History, found)
 
 
-def _all(entries: Any, kind: type) -> bool:
+def _all(entries: object, kind: type) -> bool:
     return isinstance(entries, dict) and all(isinstance(value, kind) for value in entries.values())
 
 
 def remember(
-    history: Mapping[str, Any], result: Result, readings: Mapping[str, Reading], now: str, day: int
-) -> tuple[dict[str, Any], list[str]]:
+    history: History, result: Result, readings: Mapping[str, Reading], now: str, day: int
+) -> tuple[History, list[str]]:
     """The history with this check in it, and the ids of the differences that are new.
 
     now: as it is shown, ``2026-11-21T03:00:00Z``. What was seen on a host that can't be read now is not gone.
@@ -50,24 +51,27 @@ def remember(
     kept = {name: at for name, at in history["since"].items() if name.partition(":")[0] in silent}
     present = [one.id for one in result.differences]
     since = kept | {name: history["since"].get(name, now) for name in present}
-    night = {"at": now, "verdict": result.verdict, "hosts": {host: tally(result, host) for host in result.hosts}}
+    night: Night = {"at": now, "verdict": result.verdict, "hosts": {host: tally(result, host) for host in result.hosts}}
     return {
         "since": dict(sorted(since.items())),
         "nights": [*history["nights"], night][-NIGHTS:],
+        "last_success": history["last_success"],
         "read": {**history["read"], **{host: _read(history, host, readings[host], day) for host in result.hosts}},
     }, [name for name in present if name not in history["since"]]
 
 
-def tally(result: Result, host: str) -> dict[str, Any]:
+def tally(result: Result, host: str) -> Tally:
     """A host's verdict, and how many differences it has of each severity."""
     mine = [one.severity for one in result.differences if one.host == host]
     return {
         "verdict": result.verdict_of(host),
-        **{severity: mine.count(severity) for severity in ("error", "warning", "hint")},
+        "error": mine.count("error"),
+        "warning": mine.count("warning"),
+        "hint": mine.count("hint"),
     }
 
 
-def _read(history: Mapping[str, Any], host: str, reading: Reading, day: int) -> dict[str, int]:
+def _read(history: History, host: str, reading: Reading, day: int) -> dict[str, int]:
     before: Mapping[str, int] = history["read"].get(host, {})
     deep = reading.state["deep"] if reading.state else None
     return dict(before) | dict.fromkeys(deep["good"] if deep else (), day)

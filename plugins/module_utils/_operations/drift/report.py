@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Literal, cast
 
+from ..._base.findings import Difference
 from ..._base.report import table
 from .compare import EXIT_CODES, Result
+from .document import Document, Finding, Row
 from .files import NOT_THERE
 from .history import tally
 
@@ -18,28 +20,39 @@ _HEADLINES = {
     "drift": "not everything is as declared",
     "unknown": "unknown: not everything could be read",
 }
+_LABELS: tuple[Literal["want", "have", "reason", "remedy", "source"], ...] = (
+    "want",
+    "have",
+    "reason",
+    "remedy",
+    "source",
+)
 _WIDTH = 44
 _MANY = 6  # files missing on a host, from which on they are shown as one finding
 
 
-def report(result: Result, since: Mapping[str, str], generated: str) -> dict[str, Any]:
+def report(result: Result, since: Mapping[str, str], generated: str) -> Document:
     """One map. ``generated`` and each ``since`` are times; all else is the same for a fleet in the same state."""
     return {
         "generated": generated,
         "verdict": result.verdict,
         "exit_code": EXIT_CODES[result.verdict],
         "hosts": [{"host": host, **tally(result, host)} for host in result.hosts],
-        "findings": [{**one.as_dict(), "since": since.get(one.id, generated)} for one in result.differences],
-        "accepted": [{**one.as_dict(), "accepted": why.reason, "until": why.until} for one, why in result.accepted],
-        "unknown": [one.as_dict() for one in result.unknown],
+        "findings": [{**_row_of(one), "since": since.get(one.id, generated)} for one in result.differences],
+        "accepted": [{**_row_of(one), "accepted": why.reason, "until": why.until} for one, why in result.accepted],
+        "unknown": [{"host": one.host, "part": one.part, "why": one.why} for one in result.unknown],
     }
 
 
-def as_json(document: Mapping[str, Any]) -> str:
+def _row_of(one: Difference) -> Row:
+    return cast(Row, one.as_dict())
+
+
+def as_json(document: Mapping[str, object]) -> str:
     return json.dumps(document, indent=2, sort_keys=True) + "\n"
 
 
-def as_text(document: Mapping[str, Any]) -> str:
+def as_text(document: Document) -> str:
     """The table, then for each finding what to do and its diff, what could not be read, and the verdict in one line."""
     findings = [*_folded(document["findings"])]
     parts = [
@@ -55,9 +68,9 @@ def as_text(document: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _folded(findings: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _folded(findings: Sequence[Finding]) -> Iterator[Finding]:
     """What is missing on a host that has not been converged is one finding, not one for each file."""
-    missing: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    missing: dict[tuple[str, str], list[Finding]] = {}
     for one in findings:
         if one["rule"] == "file-kind" and one["have"] == NOT_THERE and one["repairs"]:
             missing.setdefault((one["host"], one["remedy"]), []).append(one)
@@ -75,7 +88,7 @@ def _folded(findings: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]
             }
 
 
-def summary(document: Mapping[str, Any]) -> str:
+def summary(document: Document) -> str:
     """The verdict in one line."""
     hosts, findings = len(document["hosts"]), document["findings"]
     counts = [
@@ -92,7 +105,7 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}" + ("s" if number != 1 and word != "unknown" else "")
 
 
-def _row(finding: Mapping[str, Any]) -> dict[str, str]:
+def _row(finding: Finding) -> dict[str, str]:
     return {
         "host": finding["host"],
         "severity": finding["severity"],
@@ -103,9 +116,9 @@ def _row(finding: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _details(finding: Mapping[str, Any]) -> Iterator[str]:
+def _details(finding: Finding) -> Iterator[str]:
     yield f"{finding['host']}: {_line(finding['resource'])}"
-    for label in ("want", "have", "reason", "remedy", "source"):
+    for label in _LABELS:
         if finding[label]:
             yield f"    {label}: {_line(finding[label])}"
     if finding["diff"]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ..._base.findings import Difference
 from ..._base.managed import Managed
 from ..._base.place import Place
+from ..._base.reading import FileAnswer, FileState, State
 from ..._host.probe.files import salted
 
 
@@ -25,20 +26,22 @@ def new_salt() -> str:
 
 
 def compared(
-    files: Mapping[str, Mapping[str, Any]], wanted: Iterable[Managed], salt: str, read: Callable[[str], str]
-) -> dict[str, dict[str, Any]]:
+    files: Mapping[str, FileAnswer], wanted: Iterable[Managed], salt: str, read: Callable[[str], str]
+) -> dict[str, FileState]:
     """The files that a host has read, with ``same`` instead of each ``salted``.
 
     read: the text of a file of the controller's. same: None, with the reason in ``why``, where that can't be read.
     """
-    found = {path: dict(file) for path, file in files.items()}
+    found = {path: cast(FileState, dict(file)) for path, file in files.items()}
     for one in wanted:
-        if one.source and found[one.path]["kind"] == "file":
-            found[one.path] |= _same(found[one.path].pop("salted", ""), one, salt, read)
+        file = found[one.path]
+        if one.source and file["kind"] == "file":
+            file["same"], why = _same(file.pop("salted", ""), one, salt, read)
+            file["why"] = why or file.get("why", "")
     return found
 
 
-def same_on_all(plan: Mapping[str, Any], states: Mapping[str, Mapping[str, Any]]) -> Iterator[Difference]:
+def same_on_all(plan: Mapping[str, Any], states: Mapping[str, State]) -> Iterator[Difference]:
     """The secret of each group, which its head made: a rank that has another one can't join after its next start.
 
     states: read under one salt, so that equal secrets have equal digests. They were made by chance and are long, so
@@ -61,16 +64,18 @@ def same_on_all(plan: Mapping[str, Any], states: Mapping[str, Mapping[str, Any]]
                 )
 
 
-def _digest(state: Mapping[str, Any] | None, service: Mapping[str, Any]) -> str:
-    files = (state or {}).get("files") or {}
-    return str((files.get(service["secret"]["path"]) or {}).get("salted") or "") if service["secret"] else ""
+def _digest(state: State | None, service: Mapping[str, Any]) -> str:
+    if not service["secret"] or state is None:
+        return ""
+    file = (state["files"] or {}).get(service["secret"]["path"])
+    return file.get("salted", "") if file else ""
 
 
-def _same(there: str, one: Managed, salt: str, read: Callable[[str], str]) -> dict[str, Any]:
+def _same(there: str, one: Managed, salt: str, read: Callable[[str], str]) -> tuple[bool | None, str]:
     try:
         here = salted(one.rendered(read(one.source)).encode(), salt)
     except Exception as error:  # whatever it is, a wrong Vault password too: the file is unknown, not clean
-        return {"same": None, "why": f"{one.source} can't be read on the controller: {error}"}
+        return None, f"{one.source} can't be read on the controller: {error}"
     if not there:
-        return {"same": None, "why": "the host has not said what it holds"}
-    return {"same": hmac.compare_digest(here, there)}
+        return None, "the host has not said what it holds"
+    return hmac.compare_digest(here, there), ""
