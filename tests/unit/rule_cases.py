@@ -590,6 +590,8 @@ MORE: list[tuple[str, Launch]] = [
             host={"mem_available_bytes": 90 * 10**9},
         ),
     ),
+    # of the weights a rank has its part: less than that and the runtime is too little for it
+    ("R088", serve(f"{NANO} -tp 2 --gpu-memory-utilization 0.09", model={"weights_bytes": 18 * 10**9}, group=PAIR)),
     ("R121", serve(OMNI, service={"media_files": True})),
     ("R123", serve(QWEN_VL, service={"video": True, "ready_timeout_s": 1800})),
     ("R129", serve(PLAIN, env={"HF_HUB_OFFLINE": "1"}, model={"cached": False})),

@@ -111,6 +111,15 @@ def test_of_many_comparisons_of_equal_services_as_few_are_wrong_as_is_promised(h
     assert len(wrong) <= 1000 * WRONG + 3 * math.sqrt(1000 * WRONG)
 
 
+def test_of_more_figures_each_is_asked_more_of() -> None:
+    """All together are to be wrong as seldom as one alone: the same values have a wider interval among many."""
+    before, after = simulated(3, 1.05, 0.02, names=20)
+    point, (figure, *_) = "point 0", BETTER
+    [alone] = differences({point: before[point]}, {point: after[point]}, {figure: BETTER[figure]}, True)
+    among = {(one.point, one.figure): one for one in differences(before, after, BETTER, True)}[point, figure]
+    assert among.low < alone.low and alone.high < among.high
+
+
 @pytest.mark.parametrize("how", [{}, BUSY])
 @pytest.mark.parametrize(("speed", "verdict"), [(1.1, "faster"), (1 / 1.1, "slower")])
 def test_a_tenth_is_found(speed: float, verdict: str, how: dict[str, Any]) -> None:

@@ -427,3 +427,25 @@ def test_what_is_locked_is_compared_and_not_what_a_host_noted() -> None:
     found = [(one.place, one.rule) for one in compare(plan, readings(plan), TODAY).differences]
     assert (f"image {IMAGE}", "image-other") in found
     assert (f"model {MODEL}", "model-other") in found
+
+
+@pytest.mark.parametrize(
+    ("aspect", "found", "is_different"),
+    [
+        ("pids-limit", None, False),  # the kernel has no controller for it, which Docker says by leaving it out
+        ("memory-limit", None, False),
+        ("pids-limit", 99, True),
+        ("memory-limit", 99, True),
+        ("read-only", None, True),
+        ("network", None, True),
+        ("dropped", None, True),
+    ],
+)
+def test_of_a_container_a_limit_alone_may_be_left_out(aspect: str, found: Any, is_different: bool) -> None:
+    plan = copy.deepcopy(PLAN)
+    (service,) = plan["hosts"]["titan"]["services"]
+    service["container"]["memory_limit"] = 64 << 30
+    container = service["container"]["name"]
+    states = changed(plan, "titan", put("running", container, aspect, found))
+    rules = {one.rule for one in compare(plan, states, TODAY).differences}
+    assert rules == ({f"container-{aspect}"} if is_different else set())

@@ -217,6 +217,17 @@ def test_each_model_has_places_that_one_client_cannot_take(folder: Path) -> None
         assert f"if {{ sc2_conn_cur gt {slots + 5} }}" in part and "set-priority-class sc2_conn_cur" in part
 
 
+def test_a_clients_own_key_goes_no_further(folder: Path) -> None:
+    """Each backend, also where requests wait, takes out a client's headers; an engine's own key comes after."""
+    backends = [text.splitlines() for text in re.split(r"^backend ", config(plan_of(folder)), flags=re.MULTILINE)[1:]]
+    engines = {name: [line.strip() for line in lines] for name, *lines in backends if not name.startswith("_")}
+    assert {*engines} == {"a", "a_waits"}
+    for lines in engines.values():
+        taken_out = [lines.index(f"http-request del-header {word}") for word in ("Authorization", "X-Api-Key")]
+        own = [at for at, line in enumerate(lines) if line.startswith("http-request set-header Authorization")]
+        assert [at > max(taken_out) for at in own] == [True]
+
+
 @pytest.mark.parametrize(
     ("name", "is_strict"), [("llm.home", True), ("titan", False), ("10.0.0.1", False), (None, False)]
 )

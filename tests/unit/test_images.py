@@ -35,6 +35,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.records import ImageRecords
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import Wanted
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.store import ImageStore
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.contents import AbsentError, Contents
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.modules.image_prune import compiled_with
 
@@ -307,6 +308,14 @@ def test_the_record_keeps_the_pin_that_docker_forgot(store: ImageStore, docker: 
     assert [each.action for each in store.examine([from_registry("sha256:aa")])] == ["nothing"]
     docker.known = {"demo:1": local_image("demo:1", config_of(b"swapped"))}
     assert [each.action for each in store.examine([from_registry("sha256:aa")])] == ["pull"]
+
+
+def test_an_image_is_given_under_no_pin_that_it_does_not_have(tmp_path: Path, docker: FakeDocker) -> None:
+    """Another host asks by name and digest; here that name is another image."""
+    docker.known["demo:1"] = local_image("demo:1", config_of(b"other"), "sha256:" + "bb" * 32)
+    contents = Contents(Places(tmp_path, tmp_path / "hf"), docker)
+    with pytest.raises(AbsentError, match=r"its demo:1 is sha256:bb.* not known to be sha256:aa"):
+        contents.image("demo:1", "sha256:" + "aa" * 32)
 
 
 def test_without_a_pin_an_image_of_that_name_will_do(store: ImageStore, docker: FakeDocker) -> None:

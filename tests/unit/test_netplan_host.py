@@ -133,6 +133,9 @@ def test_the_interface_of_ssh_is_touched_only_when_named() -> None:
     rules = refusals({}, content, interfaces=[], ssh_links=["br0", "enP7s7"])
     assert set(rules) == {"netplan-ssh-interface"}
     assert decide({}, content, interfaces=[], ssh_links=["br0", "enP7s7"], ssh_interface="br0").files
+    # naming another one, or none that is there, allows nothing
+    for other in ("enp1s0f1np1", "enP7s7.5", "ANYTHING", ""):
+        assert set(refusals({}, content, interfaces=[], ssh_interface=other)) == {"netplan-ssh-interface"}
     by_pattern = MARK + "\n" + ethernets(**{"0all": {"match": {"name": "en*"}, "dhcp4": True}}).decode()
     assert set(refusals({}, by_pattern, interfaces=[])) == {"netplan-ssh-interface"}
 

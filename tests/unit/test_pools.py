@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB, gib, is_bytes, quantity
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.budget import plan_host, plan_hosts
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.estimate import Demand
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.estimate import Calibration, Demand
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from hypothesis import given
@@ -80,6 +80,28 @@ BLIND = {"weights_bytes": None}
 )
 def test_who_gets_which_pool(demands: list[Demand], expected: dict[str, int]) -> None:
     assert sizes(*demands) == sizes(*demands[::-1]) == expected
+
+
+def test_a_service_of_unknown_size_leaves_the_floor() -> None:
+    """It gets all that is free; what has to stay free is not, also beside one whose own boot left little open."""
+    measured = Calibration(gib(40), gib(42), None, gib(0.1), "a boot")
+    for others in ([], [service("a", 40, 10)], [service("a", 40, 10, calibration=measured)]):
+        budget = plan_host("titan", TOTAL, [*others, service("b", 20, 9, **BLIND)])
+        assert budget.left.expected >= FLOOR
+
+
+def test_a_host_is_tight_where_its_worst_case_is_missing() -> None:
+    """More than the floor is expected to be left, and nothing is where all takes the most."""
+    found: dict[tuple[bool, bool], set[str]] = {}
+    for weights in range(20, 60):
+        budget = plan_host("titan", TOTAL, [service("a", weights, 2), service("b", weights, 2)])
+        state = (budget.left.expected >= FLOOR, budget.left.low >= 0)
+        found.setdefault(state, set()).update(
+            one.rule for one in budget.findings if one.rule in ("memory-tight", "memory-does-not-fit")
+        )
+    assert found[True, True] == set()
+    assert found[True, False] == {"memory-tight"}
+    assert found[False, False] == {"memory-tight", "memory-does-not-fit"}
 
 
 DEMANDS = st.builds(

@@ -24,6 +24,7 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import (
@@ -696,6 +697,24 @@ def test_who_waits_reports_when_its_own_adapter_has_gone(tmp_path: Path, monkeyp
         asyncio.run(group.gather())
     assert "is it on, its cable in" in errors[1]
     assert errors[2] == f"waiting for rank 1 (192.168.100.2): {ABSENT}"
+
+
+@pytest.mark.parametrize(("address", "is_peer"), [("192.168.100.2", True), ("127.0.0.1", False)])
+def test_an_address_that_is_no_peers_gets_no_answer(tmp_path: Path, address: str, is_peer: bool) -> None:
+    """Not even the head's challenge, whatever it knows."""
+    group = members.Members(HEAD, Report(HEAD, [], tmp_path), b"x", lambda _over: None)
+    writer = Mock(**{"get_extra_info.side_effect": lambda name: (address, 4000) if name == "peername" else Mock()})
+    writer.drain = AsyncMock()
+
+    async def meet() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(b'{"nonce": "00", "who": "{}"}\n')
+        reader.feed_eof()
+        await group._meet(reader, writer)
+
+    asyncio.run(meet())
+    assert writer.write.called is is_peer
+    assert writer.transport.abort.called
 
 
 # An engine that hangs ---------------------------------------------------------------------------------------------

@@ -53,6 +53,10 @@ def after(argv: list[str], option: str) -> str:
     return argv[argv.index(option) + 1]
 
 
+def after_all(argv: list[str], option: str) -> list[str]:
+    return [argv[at + 1] for at, word in enumerate(argv) if word == option]
+
+
 def environment(rank: dict[str, Any]) -> dict[str, str]:
     run = rank["command"]
     given = [run[index + 1].partition("=") for index, word in enumerate(run) if word == "--env"]
@@ -145,6 +149,16 @@ def test_a_rank_has_the_rights_that_rdma_needs_and_no_others(transport: str) -> 
             ["IPC_LOCK"] if transport == "roce" else []
         )
         assert (rank["supervisor"]["gids"] is not None) == (transport == "roce")
+
+
+@pytest.mark.parametrize(("port", "heads"), [(443, ["NET_BIND_SERVICE"]), (1023, ["NET_BIND_SERVICE"]), (1024, [])])
+def test_the_head_alone_may_have_a_port_that_is_roots(port: int, heads: list[str]) -> None:
+    """In the host's network a port below 1024 takes a right, which a service on one host does not need."""
+    head, other = (after_all(rank["command"], "--cap-add") for rank in ranks(port=port))
+    assert [name for name in head if name != "IPC_LOCK"] == heads
+    assert [name for name in other if name != "IPC_LOCK"] == []
+    [alone] = ranks(port=port, hosts=["spark-2"])
+    assert after_all(alone["command"], "--cap-add") == []
 
 
 def test_each_rank_has_its_own_hosts_variables() -> None:

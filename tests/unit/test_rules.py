@@ -28,7 +28,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._ba
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.facts import FACTS, checked_by
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight import needs
-from rule_cases import CASES, MORE
+from rule_cases import CASES, MORE, NANO, PAIR, serve
 from rule_facts import facts_of, reads, reduced
 from rule_sources import NOT_CHECKABLE, SAME_AS
 
@@ -242,3 +242,11 @@ def test_plan_and_preflight_have_the_facts_that_are_claimed_of_them() -> None:
     }
     read = {f"host.{key}" for key in needs._facts(state, runs=False)}
     assert read == PRODUCT["preflight"] - PRODUCT["plan"]
+
+
+def test_ranks_share_the_weights() -> None:
+    """R088: what one host could not hold, each of two holds half of."""
+    words, weights = f"{NANO} --gpu-memory-utilization 0.15", {"weights_bytes": 18 * 10**9}
+    assert found_by("R088", serve(words, model=weights))
+    assert not found_by("R088", serve(f"{words} -tp 2", model=weights, group=PAIR))
+    assert not found_by("R088", serve(f"{words} -pp 2", model=weights, group=PAIR))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec, check
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import read_declaration
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -144,3 +145,20 @@ def test_values_that_contain_themselves_or_are_very_deep() -> None:
     for value in (loop, {"nano": {**GOOD, "flags": {"x": loop, "y": deep}, "port": deep}}):
         _, findings = check(SERVICES, value, "fleet_services")
         assert findings
+
+
+@pytest.mark.parametrize("kind", ["int", "count", "bytes", "number"])
+@pytest.mark.parametrize("value", [True, False])
+def test_a_boolean_is_no_number(kind: str, value: bool) -> None:
+    """As of ``max_num_seqs: true``, though Python counts with it."""
+    [finding] = check({"type": kind}, value, "x")[1]  # type: ignore[typeddict-item]
+    assert (finding.rule, finding.found) == ("schema-type", f"the boolean {str(value).lower()}")
+
+
+@pytest.mark.parametrize("key", ["max_num_seqs", "max_model_len"])
+def test_a_boolean_is_no_workload(key: str) -> None:
+    services = {"x": {"recipe": "r", "hosts": ["titan"], "port": 8000, "workload": {key: True}}}
+    hosts = {"titan": {"address": "titan", "variables": {"fleet_services": services}}}
+    assert [(one.rule, one.place) for one in read_declaration({"hosts": hosts, "folder": "/i"})[1]] == [
+        ("schema-type", f"fleet_services.x.workload.{key}")
+    ]

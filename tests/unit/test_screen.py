@@ -63,7 +63,7 @@ def run(
     return subprocess.run(command, cwd=ROOT, env=mine | own | environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("playbook", ["plan.yml", "site.yml"])
+@pytest.mark.parametrize("playbook", ["plan.yml", "site.yml", "gb10.fleet.stage", "verify.yml"])
 def test_a_refusal_comes_once_and_last(tmp_path: Path, playbook: str) -> None:
     done = run(tmp_path, SERVICES, playbook)
     screen = " ".join((done.stdout + done.stderr).split())

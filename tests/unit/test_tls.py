@@ -223,12 +223,23 @@ def own(names: tuple[str, ...], begins: int, days: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    ("name", "is_covered"),
+    [("a.lan", True), ("A.Lan", True), ("a.b.lan", False), ("lan", False), ("a.lan.org", False)],
+)
+def test_a_star_is_one_whole_label(name: str, is_covered: bool) -> None:
+    """RFC 6125, 6.4.3."""
+    assert bool([*problems(own(("*.lan",), -100, 365), [name])]) is not is_covered
+
+
+@pytest.mark.parametrize(
     ("found", "rules"),
     [
         (own(("a.lan",), -100, 365), []),
         (own(("*.lan",), -100, 365), []),
         (own(("A.LAN",), -100, 365), []),
         (own(("*.a.lan",), -100, 365), ["warning certificate-names"]),
+        (own(("*",), -100, 365), ["warning certificate-names"]),
+        (own(("an",), -100, 365), ["warning certificate-names"]),
         (own(("lan",), -100, 365), ["warning certificate-names"]),
         (own(("a.lan",), -100, 119), ["warning certificate-ending"]),
         (own(("a.lan",), -100, 90), ["error certificate-ended"]),

@@ -36,7 +36,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer i
     PeerLateError,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.route import Route
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.route import GRACE_SECONDS, Route
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.spool import Incoming, filling, is_filling
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import hash_file
 
@@ -378,9 +378,28 @@ def test_a_host_of_this_run_gets_time_to_begin(clock: Clock) -> None:
     route = Route([soon, Peer("a", "")], "x", clock, pause=lambda seconds: None)
     route.absent(soon, "it does not have it")
     assert route.choose() == soon
-    clock.now += 180
+    clock.now += GRACE_SECONDS - 1
     route.absent(soon, "it does not have it")
-    assert route.choose().host == "a"
+    assert soon in route._usable
+    clock.now += 1
+    route.absent(soon, "it does not have it")
+    assert [peer.host for peer in route._usable] == ["a"]
+
+
+def test_an_absent_host_of_this_run_is_not_waited_for_for_ever(clock: Clock) -> None:
+    """Where nobody else has it, the end is a sentence."""
+    soon = Peer("b", "192.0.2.2", present=True)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        clock.now += seconds
+
+    route = Route([soon], "model org/model", clock, pause)
+    with pytest.raises(FleetError, match=r"b \(192.0.2.2\): it does not have it"):
+        while len(pauses) < 10_000:
+            route.absent(route.choose(), "it does not have it")
+    assert GRACE_SECONDS - 1 <= sum(pauses) <= GRACE_SECONDS + 1
 
 
 class Reader:

@@ -167,6 +167,18 @@ def test_what_does_not_hold_the_limit_is_not_the_best() -> None:
     assert best_of(space, runs, goal, {(0,)}) is None
 
 
+def test_what_will_not_hold_the_limit_is_not_tried_next() -> None:
+    """Of two that promise the same speed, one is near to what broke the limit."""
+    space = [Setting(2), Setting(2)]
+    runs = [
+        Run((0, 0), {"tokens/s": 100.0, "ttft_p95": 500.0}),
+        Run((1, 0), {"tokens/s": 150.0, "ttft_p95": 90_000.0}),
+    ]
+    limit = Limit("ttft_p95", 2000.0)
+    assert following(space, runs, Goal("tokens/s", True)) == (1, 1)
+    assert following(space, runs, Goal("tokens/s", True, [limit])) == (0, 1)
+
+
 def test_nothing_is_tried_twice_or_after_it_was_refused() -> None:
     space = [Setting(2), Setting(2)]
     runs = [Run((0, 0), {"tokens/s": 9.0})]

@@ -253,6 +253,27 @@ def test_hosts_that_depend_on_each_other_are_converged_together() -> None:
     assert unconverged(plan, states, {})["spark-3"] == ["titan has to be converged"]
 
 
+@pytest.mark.parametrize(("reader", "origin"), [("titan", "spark-2"), ("spark-2", "titan")])
+def test_of_a_reader_and_its_source_neither_is_left_out(reader: str, origin: str) -> None:
+    """Who only reads has to be known where it reads, and who is only read from has to know it."""
+    plan = copy.deepcopy(PLAN)
+    ends = {
+        reader: {"reads": {origin: ["10.0.0.9"]}, "readers": {}},
+        origin: {"reads": {}, "readers": {reader: ["10.0.0.8"]}},
+    }
+    for host, access in ends.items():
+        plan["hosts"][host]["peer_access"] = with_files(access, plan["inventory"])
+    states = {host: reading(plan, host) for host in HOSTS}
+    states[reader]["state"]["peers"]["public_key"] = f"ssh-ed25519 {reader.replace('-', '/')}"
+    found = unconverged(plan, states, {})
+    assert found == {host: [] for host in HOSTS}
+    for changed, other in ((reader, origin), (origin, reader)):
+        now = copy.deepcopy(states)
+        now[changed]["state"]["sysctl"]["vm.swappiness"] = "60"
+        found = unconverged(plan, now, {})
+        assert found[changed] and found[other] == [f"{changed} has to be converged"] and not found["spark-3"]
+
+
 @given(part=st.sampled_from([*READS, *BEFORE_CHANGE, "paths", "listening"]), value=JSON)
 @settings(deadline=None)
 def test_whatever_a_host_answers_no_run_fails(part: str, value: Any) -> None:

@@ -263,3 +263,35 @@ def test_a_host_has_to_be_named(named: str, check: bool, refused: int) -> None:
 def test_the_probe_of_the_lab_is_a_shell_script() -> None:
     script = Path(__file__).parents[2] / "molecule" / "cluster" / "tests" / "first_state.sh"
     assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
+
+
+def test_a_unit_that_rests_and_will_start_again_is_switched_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A removal takes what runs, and what the next boot would start; what does neither is left as it is."""
+    install = "[Install]\nWantedBy=multi-user.target\n"
+    for name, text in (("runs", ""), ("rests", install), ("off", install), ("static", "")):
+        (tmp_path / f"gb10-{name}.service").write_text(text)
+    (tmp_path / "gb10-x.slice").write_text(install)
+    monkeypatch.setattr(survey.layout, "UNITS", str(tmp_path))
+    done: list[list[str]] = []
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        """IMITATED: systemctl of a host, where `is-enabled` says yes of a static unit too."""
+        done.append(command)
+        if "show" in command:
+            return 0, "active\n" if "runs" in command[-1] else "inactive\n", ""
+        if "disable" in command:
+            return 0, "", ""
+        return int("off" in command[-1] or "runs" in command[-1]), "", ""
+
+    steps = [*survey.running(run)]
+    assert [(step.place, step.found) for step in steps] == [
+        ("gb10-rests.service", "is enabled"),
+        ("gb10-runs.service", "runs"),
+    ]
+    for step in steps:
+        step.act()
+    assert [command for command in done if "disable" in command] == [
+        ["systemctl", "disable", "--now", f"gb10-{name}.service"] for name in ("rests", "runs")
+    ]

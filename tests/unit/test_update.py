@@ -392,6 +392,24 @@ def test_ranks_of_a_group_change_one_after_the_other_while_it_is_down_once() -> 
     assert group.nobody_s is None
 
 
+def test_replicas_that_stop_together_do_not_serve_for_each_other() -> None:
+    """On hosts of one group: nobody serves their model meanwhile, though each has the other."""
+    both = {
+        "pair": service("pair", "a", "b", serves=False),
+        "one": service("one", "a", others=("two",)),
+        "two": service("two", "b", others=("one",)),
+    }
+    [group] = steps([("a", "b")], {"a": "begin", "b": "begin"}, both, (), 60.0, False)
+    assert (group.alone, group.nobody_s) == (("one", "two"), 220.0)
+    elsewhere = both | {"three": service("three", "c", others=("one", "two"))}
+    elsewhere |= {
+        name: service(name, host, others=("three", other))
+        for name, host, other in (("one", "a", "two"), ("two", "b", "one"))
+    }
+    [group] = steps([("a", "b")], {"a": "begin", "b": "begin"}, elsewhere, (), 60.0, False)
+    assert (group.alone, group.nobody_s) == ((), 0)
+
+
 @given(st.dictionaries(st.sampled_from("abcde"), st.sampled_from(["begin", "install", "prove"])), st.booleans())
 def test_each_host_has_one_turn_and_no_two_of_a_group_at_once(wanted: dict[str, Any], gateway: bool) -> None:
     found = steps(GROUPS, wanted, SERVICES, ("e",) if gateway else (), None, False)

@@ -525,6 +525,16 @@ def test_a_locked_revision_is_brought_though_main_has_moved(hub: Path, tmp_path:
     assert step.action == "download"
 
 
+@pytest.mark.parametrize("pin", [None, COMMIT])
+@pytest.mark.parametrize("kind", ["hub", "path", "host", "bundle"])
+def test_an_owners_folder_is_of_the_revision_that_its_content_or_its_pin_says(kind: str, pin: str | None) -> None:
+    """The lock's is of what was there before; from anywhere else it is what is asked for."""
+    entry = {"repository": "org/model", "revision": pin, "source": {"kind": kind, "path": "/srv/m"}}
+    wanted = Wanted.from_plan(entry | {"lock": {"revision": OTHER, "seal": "5" * 64}})
+    assert wanted.revision == (pin or (None if kind == "path" else OTHER))
+    assert wanted.seal == "5" * 64
+
+
 @pytest.mark.parametrize("source", ["hub", "path"])
 def test_files_with_another_seal_are_never_published(
     hub: Path, folder: Path, tmp_path: Path, store: ModelStore, source: str
