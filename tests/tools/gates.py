@@ -79,6 +79,7 @@ PYTEST = (PYTHON, "-m", "pytest", f"--color={'yes' if COLOUR else 'no'}")
 RUFF = ("ruff", "check", ".")
 YAMLLINT = ("yamllint", "--strict", ".")
 UNIT = (*PYTEST, "tests/unit")
+MUTANTS = (PYTHON, "tests/tools/mutate.py", "--changed", "--seconds", "110")
 ANSIBLE_LINT = ("ansible-lint", "--offline", "--strict")
 # The schemas of GitHub, which this tool brings.
 _SCHEMAS = {
@@ -137,7 +138,10 @@ PARTS = {
         "mypy --strict over all plugins, and over the lab",
         (("mypy", "-p", COLLECTION), ("mypy", "tests/lab", "tests/tools")),
     ),
-    "unit": Part("tables and properties, on the oldest ansible-core that we support", (UNIT,)),
+    "unit": Part(
+        "tables and properties, on the oldest ansible-core that we support; which of its changed lines no test holds",
+        (UNIT, MUTANTS),
+    ),
     "docs": Part("the documentation of plugins and roles, and the site", (DOCS, (PYTHON, "tools/docsite.py"))),
     "changelog": Part("every fragment and CHANGELOG", (("antsibull-changelog", "lint"),)),
     "newest": Part(

@@ -527,7 +527,7 @@ def test_a_locked_revision_is_brought_though_main_has_moved(hub: Path, tmp_path:
 
 @pytest.mark.parametrize("pin", [None, COMMIT])
 @pytest.mark.parametrize("kind", ["hub", "path", "host", "bundle"])
-def test_an_owners_folder_is_of_the_revision_that_its_content_or_its_pin_says(kind: str, pin: str | None) -> None:
+def test_an_owners_folder_never_takes_the_revision_of_the_lock(kind: str, pin: str | None) -> None:
     """The lock's is of what was there before; from anywhere else it is what is asked for."""
     entry = {"repository": "org/model", "revision": pin, "source": {"kind": kind, "path": "/srv/m"}}
     wanted = Wanted.from_plan(entry | {"lock": {"revision": OTHER, "seal": "5" * 64}})
