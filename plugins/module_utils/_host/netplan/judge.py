@@ -139,10 +139,10 @@ def governing(rendered: Mapping[str, str], name: str, mac: str) -> dict[str, str
 def _matches(text: str, name: str, mac: str) -> Iterator[bool]:
     """For each condition of a rendered file's match: whether the interface meets it."""
     for line in text.splitlines():
-        key, equals, value = line.partition("=")
-        if equals and key in _NAME_KEYS:
+        key, _, value = line.partition("=")
+        if key in _NAME_KEYS:
             yield any(fnmatchcase(name, pattern) for pattern in value.replace(";", " ").split())
-        elif equals and key in _MAC_KEYS:
+        elif key in _MAC_KEYS:
             yield mac.lower() in value.lower().split()
 
 
