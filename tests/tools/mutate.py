@@ -47,8 +47,8 @@ _LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "changel
 # A mutant may loop: it has this many times as long as its tests take without it, and never less than so many seconds.
 # The tests themselves have the last.
 _PATIENCE, _LEAST_S, _LONGEST_S = 6.0, 30.0, 600.0
-# So many test files are asked: those that import a module itself, or more until there are a few.
-_FEW, _MANY = 3, 6
+# Of so many test files at most, in turns: to read all of them costs more than to run the first, which notices most.
+_MOST, _TURNS = 12, ((0, 1), (1, 4), (4, 12))
 # What a Python program reads slowly, and what no mutant is in: each trial begins with it.
 _BROUGHT = ("pytest", "hypothesis", "hypothesis.strategies", "yaml", "jinja2", "cryptography.x509", "ansible.errors")
 _COLLECTION = "ansible_collections.gb10.fleet."
@@ -107,9 +107,10 @@ class Source:
         return [one for one in by_place if lines is None or one.line in lines]
 
     def _nodes(self, node: ast.AST) -> Iterator[ast.AST]:
-        """All that does something: no types, no documentation, nothing that a person alone reads."""
+        """All that does something: no types, no documentation, nothing that a person alone reads, and no figure that
+        has a name, which a test could only repeat."""
         for child in ast.iter_child_nodes(node):
-            if child in getattr(node, "decorator_list", ()):
+            if child in getattr(node, "decorator_list", ()) or _is_figure(child):
                 continue
             is_text = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
             is_type = child in (getattr(node, "annotation", None), getattr(node, "returns", None))
@@ -180,6 +181,16 @@ def _is_plain(test: ast.expr) -> bool:
     return isinstance(test, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
 
 
+def _is_figure(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+        return False
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    names = [part for target in targets for part in ast.walk(target)]
+    parts = ast.Constant | ast.Tuple | ast.BinOp | ast.operator | ast.unaryop | ast.expr_context | ast.UnaryOp
+    is_named = all(one.id.isupper() for one in names if isinstance(one, ast.Name))
+    return is_named and all(isinstance(part, parts) for part in ast.walk(node.value))
+
+
 def _is_none(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value is None
 
@@ -242,14 +253,13 @@ class Imports:
     def tests_of(self, file: str) -> list[str]:
         """Test files of a module: those of its name or its package's, then those that import it over fewest others."""
         words = {word for part in Path(file).with_suffix("").parts[2:] for word in part.split("_") if word}
-        found: list[str] = []
+        found, others = list[str](), list[str]()
         for importers in self.above(file):
             tests = [name for name in importers if Path(name).name.startswith("test_") and "/unit/" in name]
             named = [name for name in tests if {*Path(name).stem.split("_")[1:]} & words]
             found += named
-            if len(found) < _FEW:
-                found += [name for name in tests if name not in named]
-        return [*dict.fromkeys(found)][:_MANY]
+            others += [name for name in tests if name not in named]
+        return [*dict.fromkeys([*found, *others])][:_MOST]
 
 
 def module_of(file: str) -> str:
@@ -280,20 +290,12 @@ class Trial:
         for name in _BROUGHT:
             importlib.import_module(name)
 
-    def tests(self, file: str, limit_s: float) -> tuple[list[str], float]:
-        """The test files of a module that pass without a mutant, and how long they took; none if they take longer."""
-        asked, began = self._imports.tests_of(file), time.monotonic()
-        known = tuple(asked)
-        if known not in self._took:
-            if asked and self._fails(file, asked, limit_s) is not False:
-                asked = [test for test in asked if self._fails(file, [test], limit_s / len(known)) is False]
-                began = time.monotonic()
-                self._fails(file, asked, limit_s)
-            self._took[known] = asked, time.monotonic() - began
-        return self._took[known]
-
     def survives(self, mutant: Mutant, left_s: float) -> bool:
-        tests, took_s = self.tests(mutant.file, left_s)
+        asked = self._imports.tests_of(mutant.file)
+        return all(self._lives(mutant, asked[begin:end], left_s) for begin, end in _TURNS if asked[begin:end])
+
+    def _lives(self, mutant: Mutant, asked: list[str], left_s: float) -> bool:
+        tests, took_s = self._passing(mutant.file, asked, left_s)
         path = self._copy / mutant.file
         text = path.read_bytes()
         path.write_bytes(mutant.of(text))
@@ -301,6 +303,17 @@ class Trial:
             return not tests or self._fails(mutant.file, tests, max(_LEAST_S, _PATIENCE * took_s)) is False
         finally:
             path.write_bytes(text)
+
+    def _passing(self, file: str, asked: list[str], limit_s: float) -> tuple[list[str], float]:
+        """Those that pass without a mutant, and how long they take; none if it is longer than that."""
+        known, began = tuple(asked), time.monotonic()
+        if known not in self._took:
+            if self._fails(file, asked, limit_s) is not False:
+                asked = [test for test in asked if self._fails(file, [test], limit_s / len(known)) is False]
+                began = time.monotonic()
+                self._fails(file, asked, limit_s)
+            self._took[known] = asked, time.monotonic() - began
+        return self._took[known]
 
     def _fails(self, file: str, tests: Sequence[str], limit_s: float) -> bool | None:
         """Whether one of the tests does; None where they took too long."""

@@ -17,8 +17,13 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import firewall_apply
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
+from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall import host
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.plan import plan_firewall, wrong_sources
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.plan import (
+    HOST,
+    plan_firewall,
+    wrong_sources,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.ruleset import (
     Network,
     closes,
@@ -360,6 +365,54 @@ def test_rules_are_kept_only_when_they_are_confirmed_in_time(folder: Path) -> No
     with pytest.raises(host.FirewallError, match="took the new rules back"):
         host.confirm(nft)
     assert (folder / "firewall.nft").read_text() == "table x"
+
+
+STOP = "systemctl stop gb10-firewall-rollback.timer gb10-firewall-rollback.service"
+
+
+def test_no_way_back_outlives_the_rules_that_it_is_of(folder: Path) -> None:
+    """It would open the host, or bring older rules, after a minute."""
+    nft = Nft()
+    host.load(nft, "table x")
+    assert nft.asked.index(STOP) < nft.position("systemd-run")
+    nft.asked.clear()
+    host.confirm(nft)
+    assert nft.asked.index(STOP) < nft.position("systemctl restart gb10-firewall.service")
+    nft.asked.clear()
+    host.remove(nft)
+    assert nft.asked[0] == STOP
+    assert nft.asked[2:] == [
+        "systemctl disable --quiet --now gb10-firewall.service",
+        "nft delete table inet gb10_fleet",
+    ]
+    assert not (folder / "firewall.nft").exists()
+    nft.asked.clear()
+    nft.refuse = "nft -f"
+    with pytest.raises(host.FirewallError, match="nftables refuses the rules"):
+        host.load(nft, "table y")
+    assert nft.asked.count(STOP) == 2 and nft.asked[-2] == STOP
+    assert not (folder / "firewall.staged").exists()
+
+
+def test_rules_are_loaded_and_kept_for_everybody_to_read(folder: Path) -> None:
+    host.write(folder / "new" / "x.nft", "table x")
+    assert (folder / "new" / "x.nft").stat().st_mode & 0o777 == 0o644
+    assert (folder / "new").stat().st_mode & 0o777 == 0o755
+    host.write(folder / "new" / "x.nft", "y")
+    assert (folder / "new" / "x.nft").read_text() == "y"
+
+
+@pytest.mark.parametrize("reason", ['a "b" c', "a\nb", "a\x1b[2Jb", "x" * 300])
+def test_a_reason_ends_no_comment(reason: str) -> None:
+    entry = {"port": 9100, "protocol": "tcp", "from": [], "reason": reason}
+    line, *_ = [line for line in rules(planned({"allow": [entry]})) if "9100 accept" in line]
+    words = line.partition(' comment "')[2]
+    assert words.endswith('"') and words.count('"') == 1 and words.isprintable() and len(words) <= 61
+
+
+@pytest.mark.parametrize(("port", "is_right"), [(0, False), (1, True), (65535, True), (65536, False)])
+def test_a_port_that_is_shut_is_one(port: int, is_right: bool) -> None:
+    assert bool(check(HOST, {"shut": [port]}, Place(variable="x"))[1]) is not is_right
 
 
 def test_rules_of_another_run_are_unsettled_until_they_are_confirmed_or_taken_back(folder: Path) -> None:

@@ -37,6 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("def f():\n    return None", []),
         ("def f():\n    yield a", ["def f():\n    yield from ()"]),
         ("def f():\n    yield from a", ["def f():\n    yield from ()"]),
+        ("_SLOW = a < 60", ["_SLOW = a <= 60", "_SLOW = a < (60 + 1)"]),
         ("x = 'ü' == a", ["x = 'ü' != a"]),
     ],
 )
@@ -56,6 +57,8 @@ def test_each_way_to_break_a_line(code: str, broken: list[str]) -> None:
         "if TYPE_CHECKING:\n    import a",
         "x = error(found=f'{a < b} or {c}', remedy='1' if a else b)",
         "x = f'{a or b}'",
+        "_LEAST, MOST = 60, 2 * 60.0",
+        "_NOTES: int = 60 << 20",
     ],
 )
 def test_what_a_person_or_a_type_checker_alone_reads_is_left(code: str) -> None:
@@ -122,7 +125,7 @@ def checkout(tmp_path: Path) -> Path:
         "plugins/module_utils/_part/low.py": "def low(a):\n    if a > 3:\n        return 1\n    return 0\n",
         "plugins/module_utils/_part/loop.py": "def loop(a):\n    while a:\n        a.pop()\n    return len(a)\n",
         "plugins/module_utils/_part/high.py": "from .low import low\n\n\ndef high(a):\n    return low(a)\n",
-        "plugins/module_utils/_part/alone.py": "X = 1 < 2\n",
+        "plugins/module_utils/_part/alone.py": "x = 1 < 2\n",
         "tests/unit/test_low.py": "from {part} import low\n\n\ndef test():\n    assert low.low(9) > low.low(1) == 0\n",
         "tests/unit/test_loop.py": "from {part}.loop import loop\n\n\ndef test_loop():\n    assert loop([1]) == 0\n",
         "tests/unit/test_others.py": "from {part} import high\n\n\ndef test_high():\n    assert high.high(9) == 1\n",
@@ -147,7 +150,7 @@ def test_the_tests_of_a_module_are_those_that_import_it_its_own_first(checkout: 
 
 def test_mutants_are_tried_on_a_copy_and_those_that_live_are_named(checkout: Path) -> None:
     before = {path: path.read_bytes() for path in checkout.rglob("*.py")}
-    row = {"file": "plugins/module_utils/_part/alone.py", "line": "X = 1 < 2", "becomes": "<=", "reason": "equal"}
+    row = {"file": "plugins/module_utils/_part/alone.py", "line": "x = 1 < 2", "becomes": "<=", "reason": "equal"}
     (checkout / mutate.EQUIVALENT).parent.mkdir()
     (checkout / mutate.EQUIVALENT).write_text(yaml.safe_dump([row]))
     program = f"""
