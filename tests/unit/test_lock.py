@@ -280,6 +280,22 @@ def test_concurrent_runs_lose_no_entry(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
+def test_the_first_lock_is_written_where_no_folder_is_yet(tmp_path: Path) -> None:
+    file = tmp_path / "fleet" / "new" / NAME
+    for _ in range(2):
+        update(file, lambda _: LOCK, write=True)
+    assert read(file) == LOCK
+
+
+@pytest.mark.parametrize("part", ["version", "images", "models"])
+def test_a_lock_without_one_of_its_parts_is_damaged(part: str) -> None:
+    """A file that says nothing of images would let any image in."""
+    whole = json.loads(TEXT)
+    del whole[part]
+    with pytest.raises(FleetError, match=part):
+        parse(json.dumps(whole).encode(), "x")
+
+
 def test_in_check_mode_nothing_is_written(tmp_path: Path) -> None:
     before, after = update(tmp_path / "none" / NAME, lambda _: LOCK, write=False)
     assert (before, after) == ("", TEXT)
