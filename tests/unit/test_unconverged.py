@@ -25,7 +25,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.quest
     packages,
     paths_before_change,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.unconverged import unconverged, unstaged
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.unconverged import (
+    needed_first,
+    unconverged,
+    unstaged,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.subject import with_files
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hotplug import MARKER
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import (
@@ -282,6 +286,55 @@ def test_whatever_a_host_answers_no_run_fails(part: str, value: Any) -> None:
     found = unconverged(PLAN, states, {})
     assert found.keys() == {*HOSTS}
     json.dumps(found)
+
+
+# A run of some roles ----------------------------------------------------------------------------------------------
+
+
+def needs(tags: list[str], skipped: list[str], network: bool = False, **changes: Any) -> list[str]:
+    states = {host: reading(PLAN, host) for host in HOSTS}
+    for part, value in changes.items():
+        states["titan"]["state"][part] = value
+    return [*needed_first(PLAN, states, {"titan": network}, tags, skipped)]
+
+
+@pytest.mark.parametrize(
+    ("tags", "skipped", "instead"),
+    [
+        (["all"], [], ""),
+        (["firewall"], [], ""),
+        (["image_store", "services"], [], ""),
+        (["services"], [], "add image_store to --tags"),
+        (["all"], ["image_store"], "leave image_store out of --skip-tags"),
+        (["all"], ["image_store", "services"], ""),
+        # it has nothing to do on this host
+        (["gateway", "phoenix"], [], ""),
+    ],
+)
+def test_no_role_runs_without_what_it_needs(tags: list[str], skipped: list[str], instead: str) -> None:
+    assert needs(tags, skipped) == []
+    sentence = f"titan: services needs image_store first, since an image has to be brought; {instead}"
+    assert needs(tags, skipped, images_changing=["an image"]) == ([sentence] if instead else [])
+
+
+def test_whatever_a_role_needs_is_looked_at() -> None:
+    firewall = {**reading(PLAN, "titan")["state"]["firewall"], "text": "other rules"}
+    model, engine = ["a model"], {**reading(PLAN, "titan")["state"]["engine"], "running": False}
+    for need, changes in {
+        "container_engine": {"engine": engine},
+        "fabric": {"network": True},
+        "firewall": {"firewall": firewall},
+        "model_store": {"models_changing": model},
+    }.items():
+        [sentence] = needs(["services"], [], **changes)
+        assert sentence.startswith(f"titan: services needs {need} first, since ")
+        assert needs(["services", need], [], **changes) == []
+
+
+def test_a_host_that_could_not_be_compared_is_run_as_a_whole() -> None:
+    found = [*needed_first(PLAN, dict.fromkeys(HOSTS), {}, ["services"], [])]
+    assert found and {sentence.partition(":")[0] for sentence in found} == {"titan"}
+    assert [*needed_first(PLAN, dict.fromkeys(HOSTS), {}, ["all"], [])] == []
 
 
 # The questions ----------------------------------------------------------------------------------------------------

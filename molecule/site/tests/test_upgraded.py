@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from lab.fixtures import Fleet
+from test_refused import FLEET
 from test_served import LAB, answer
 from testinfra.host import Host
 
@@ -49,6 +50,18 @@ def upgrade(playbook: Playbook, *arguments: str, **image: Any) -> subprocess.Com
 
 def images(host: Host) -> set[str]:
     return set(host.check_output("docker image ls --format '{{.Repository}}:{{.Tag}}'").split())
+
+
+def test_a_part_runs_alone_where_nothing_else_is_needed(host: Host, playbook: Playbook) -> None:
+    refused = upgrade(playbook, "--tags", "services")
+    output = " ".join((refused.stdout + refused.stderr).split())
+    assert refused.returncode != 0 and "changed: [" not in refused.stdout
+    assert "titan: services needs image_store first, since" in output and "add image_store to --tags" in output
+    before = host.sysctl("vm.swappiness")
+    host.check_output("sysctl --write vm.swappiness=77")
+    run = playbook("site.yml", "--limit", "titan", "-e", f"@{FLEET}", "--tags", "host_tuning")
+    assert (run.returncode, host.sysctl("vm.swappiness")) == (0, before), run.stdout
+    assert "TASK [gb10.fleet.services" not in run.stdout
 
 
 def test_what_was_served_stays_when_the_new_service_does_not_come_up(host: Host, playbook: Playbook) -> None:

@@ -7,7 +7,7 @@ only where every role would have found all as declared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypedDict, TypeVar
 
@@ -15,9 +15,14 @@ from ..._base import layout
 from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference
 from ..._base.reading import State
-from ..._base.subject import Differences, Unknown, View
+from ..._base.subject import Differences, Subject, Unknown, View
 from ..._host.netplan.document import PATH as NETPLAN
+from ..._stores.images.subject import IMAGES
+from ..._stores.peers.subject import PEER_ACCESS
+from ..._stores.weights.subject import MODELS
+from ..._subjects.container_engine.subject import CONTAINER_ENGINE
 from ..._subjects.fabric.hotplug import MARKER
+from ..._subjects.firewall.subject import FIREWALL
 from ..._subjects.registry import SUBJECTS
 from .files import of_files, of_json, of_owned
 from .questions import DOCKER_HOOK, GPU_DEVICE, hub_tool, packages
@@ -85,6 +90,89 @@ def unstaged(plan: Mapping[str, Any], states: Answers, note: Note = _unnoted) ->
     """Why images or models have to be brought to each host, or to one that it gives to or fetches from; as above."""
     found = {host: _judged(plan, host, states, _to_stage, note) for host in states}
     return {host: found[host] or _of_others(plan, host, found) for host in states}
+
+
+# What the roles of site.yml need of roles before them, in the order in which they run.
+_NEEDS = {
+    "image_store": ("container_engine", "peer_access"),
+    "model_store": ("peer_access",),
+    "services": ("fabric", "container_engine", "firewall", "image_store", "model_store"),
+    "gateway": ("firewall",),
+    "clients": ("container_engine", "firewall", "image_store"),
+    "monitoring": ("firewall",),
+    "phoenix": ("firewall",),
+}
+# Without a word of a host's slice under this name, the role has nothing to do there.
+_PLACED = {"image_store": "images", "model_store": "models"}
+_IS_PLACED = {"monitoring": "packages", "phoenix": "tool"}
+
+
+def needed_first(
+    plan: Mapping[str, Any],
+    states: Answers,
+    interfaces: Mapping[str, bool],
+    tags: Collection[str],
+    skipped: Collection[str],
+    note: Note = _unnoted,
+) -> Iterator[str]:
+    """Why a run of some roles can't go on without another role that it leaves out, a sentence each.
+
+    states, interfaces, note: as of `unconverged`. tags, skipped: of the run, Ansible's ``all`` among the first for no
+    limit. A role that has nothing to do may always be left out.
+    """
+    runs = {role for role in (*_NEEDS, *_BEFORE) if ("all" in tags or role in tags) and role not in skipped}
+    for host in states:
+        for role, needs in _NEEDS.items():
+            if role not in runs or not _is_placed(plan["hosts"][host], role):
+                continue
+            for need in needs:
+                reasons = [] if need in runs else _judged(plan, host, states, partial(_BEFORE[need], interfaces), note)
+                if reasons:
+                    instead = f"leave {need} out of --skip-tags" if need in skipped else f"add {need} to --tags"
+                    yield f"{host}: {role} needs {need} first, since {reasons[0]}; {instead}"
+
+
+def _is_placed(mine: Mapping[str, Any], role: str) -> bool:
+    part = mine[_PLACED.get(role, role)]
+    return bool(part[_IS_PLACED[role]] if role in _IS_PLACED else part)
+
+
+def _netplan(interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+    yield from ["the network differs"] if interfaces.get(view.host) else []
+
+
+def _of_subject(subject: Subject, _interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+    yield from _ours(view, [subject.differences])
+
+
+def _engine(_interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+    yield from _ours(view, [CONTAINER_ENGINE.differences])
+    yield from [] if sure(view.state["engine"])["running"] else ["Docker gives no answer"]
+
+
+def _access(_interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+    yield from _ours(view, [PEER_ACCESS.differences])
+    yield from _peers(view.slice["peer_access"], view.state)
+
+
+def _images(_interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+    yield from _ours(view, [IMAGES.differences])
+    yield from (f"{name} has to be brought" for name in sure(view.state["images_changing"]))
+
+
+def _models(_interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+    yield from _ours(view, [MODELS.differences])
+    yield from (f"{name} has to be brought" for name in sure(view.state["models_changing"]))
+
+
+_BEFORE: Mapping[str, Callable[[Mapping[str, bool], View], Iterator[str]]] = {
+    "fabric": _netplan,
+    "container_engine": _engine,
+    "firewall": partial(_of_subject, FIREWALL),
+    "peer_access": _access,
+    "image_store": _images,
+    "model_store": _models,
+}
 
 
 def _judged(

@@ -1,0 +1,60 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: unconverged
+short_description: Say why hosts have to be converged
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - A host on which every role would find all as the plan says needs no role. Whatever is not certain is a reason.
+  - Hosts that depend on each other have to be converged together.
+  - Refuses a run that C(--tags) or C(--skip-tags) limits to roles which need another role first.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.on_controller
+  - gb10.fleet.attributes.reads_only
+options:
+  plan:
+    description: C(plan) of M(gb10.fleet.plan).
+    type: dict
+    required: true
+  hosts:
+    description: The hosts of the run.
+    type: list
+    elements: str
+    required: true
+  readings:
+    description: By host C(compared) of M(gb10.fleet.host_info). A host without it is converged.
+    type: dict
+    required: true
+  interfaces:
+    description: By host whether M(gb10.fleet.netplan_apply) would change it, C(differs).
+    type: dict
+    default: {}
+  staging:
+    description: Only whether images or models have to be brought.
+    type: bool
+    default: false
+"""
+
+EXAMPLES = r"""
+- name: See where something differs from what is declared
+  gb10.fleet.unconverged:
+    plan: "{{ fleet_plan.plan }}"
+    hosts: "{{ ansible_play_hosts }}"
+    readings: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'preflight_reading', 'compared') }}"
+  run_once: true
+  register: fleet_unconverged
+"""
+
+RETURN = r"""
+reasons:
+  description: The reasons, by host; none for a host that is as declared.
+  returned: success
+  type: dict
+  sample: {titan: [], spark-2: ["unit docker.service: inactive (dead)"]}
+"""
