@@ -29,6 +29,13 @@ def fact(section: str, key: str) -> Any:
 
 
 @functools.cache
+def alert_rules() -> Mapping[str, Any]:
+    """``data/alerts.yml``: when Prometheus calls."""
+    data: dict[str, Any] = read_yaml((ROOT / "data" / "alerts.yml").read_text("utf-8"))
+    return data
+
+
+@functools.cache
 def _sources() -> Mapping[str, str | None]:
     """Where each source can be opened, by its name in our texts; None where it is not published."""
     where: dict[str, str | None] = read_yaml((ROOT / "data" / "sources.yml").read_text("utf-8"))
