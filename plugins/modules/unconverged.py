@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: unconverged
 short_description: Say why hosts have to be converged
-version_added: 0.1.0
+version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - A host on which every role would find all as the plan says needs no role. Whatever is not certain is a reason.

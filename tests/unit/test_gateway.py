@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleFilterError
 from ansible.module_utils.testing import patch_module_args
 from ansible.parsing.dataloader import DataLoader
-from ansible_collections.gb10.fleet.plugins.filter.gateway_clients import gateway_clients
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
@@ -32,7 +30,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_te
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.ruleset import ruleset
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway import reading
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.answers import quoted
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import client_problems, first_key
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import (
+    client_problems,
+    clients_map,
+    first_key,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.declared import PLACE
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.subject import GATEWAY
 from ansible_collections.gb10.fleet.plugins.modules import gateway_run
@@ -174,7 +176,7 @@ def require_valid(plan: dict[str, Any], folder: Path) -> None:
         (place / Path(path).name).write_text(re.sub(r" +(user|group) haproxy\n| ssl .*", "", text))
     for key in part["backend_keys"]:
         (place / "keys" / Path(key["path"]).name).write_text(key["form"] % json.dumps("x"))
-    (place / "clients.map").write_text(gateway_clients(KEYS))
+    (place / "clients.map").write_text(clients_map(KEYS))
     for name in ("haproxy.cfg", "bodies.cfg"):
         done = subprocess.run([program, "-c", "-f", place / name], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -275,13 +277,13 @@ def test_a_file_that_can_not_work_is_named_without_a_key(text: str) -> None:
     assert found and all(one.severity == "error" for one in found)
     shown = " ".join(one.sentence() for one in found)
     assert CANARY not in shown and "0123456789abcdef" not in shown
-    with pytest.raises(AnsibleFilterError) as refused:
-        gateway_clients(text)
+    with pytest.raises(ValueError) as refused:
+        clients_map(text)
     assert CANARY not in str(refused.value)
 
 
 def test_a_gateway_knows_digests_alone() -> None:
-    rows = dict(line.split() for line in gateway_clients(KEYS).splitlines())
+    rows = dict(line.split() for line in clients_map(KEYS).splitlines())
     assert rows == {
         hashlib.sha256(f"key-of-{name}-000000{number}".encode()).hexdigest().upper(): name
         for number, name in enumerate(("anna", "bert"), 1)

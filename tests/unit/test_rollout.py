@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.compare import slower
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.compare import answer_seconds, slower
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.steps import (
     Replica,
     chosen,
@@ -187,6 +187,15 @@ def test_how_long_nobody_serves_is_on_the_page() -> None:
 def test_who_is_slower(before: list[float], after: list[float], words: str) -> None:
     found = slower(before, after, 0.7)
     assert found.startswith(words) and bool(found) is bool(words)
+
+
+def test_seconds_are_those_that_were_measured() -> None:
+    asked = {"service": "chat", "seconds": 1.2}
+    results = {"changed": False, "results": [asked, {**asked, "seconds": 1.1}, {"skipped": True}]}
+    assert answer_seconds(results) == {"chat": [1.2, 1.1]}
+    # what a host kept, and a service of any name
+    assert answer_seconds({"results": [1.0]}) == {"results": [1.0]}
+    assert answer_seconds({"results": [], "changed": False}) == answer_seconds({}) == {}
 
 
 def test_whose_requests_wait() -> None:

@@ -18,6 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import update
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import read_answer
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.compare import slower_services
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update import change, look
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.apt import (
     deb_of,
@@ -40,7 +41,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.page
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import (
     faults,
     name,
-    slower_services,
     unproved,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.result import known_good, result

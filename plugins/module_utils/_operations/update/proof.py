@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Finding, host_error, ordered
 from ..._plan.preflight.needs import obstacles, preflight
-from ..rollout.compare import slower
 from .result import running
 
 
@@ -53,12 +52,3 @@ def _wrong(place: str, found: str, expected: str) -> Finding:
     return host_error(
         "update-failed", place, found=found, expected=expected, remedy="journalctl -b and dmesg on that host say more"
     )
-
-
-def slower_services(
-    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], least: float
-) -> list[str]:
-    """A sentence for each service that answers too slowly. before, after: seconds of the same request, by service.
-    least: of the speed before."""
-    found = {name: slower(seconds, after.get(name, ()), least) for name, seconds in sorted(before.items())}
-    return [f"{name}: {words}" for name, words in found.items() if words]
