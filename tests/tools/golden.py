@@ -139,6 +139,11 @@ def normalised(plan: Mapping[str, Any]) -> dict[str, Any]:
         hosts[name] = parts | clients | {"needs": needs, "services": [_service(one) for one in host["services"]]}
     findings = [{key: row[key] for key in ("rule", "severity", "place", "hosts")} for row in plan["findings"]]
     of_fleet = {key: value for key, value in plan.items() if key != "clients" or value}
+    # of each service `explain` has the flags too, with their reasons
+    of_fleet["services"] = {
+        name: {key: value for key, value in service.items() if key != "flags"}
+        for name, service in plan["services"].items()
+    }
     return {**of_fleet, "hosts": hosts, "findings": findings}
 
 

@@ -56,7 +56,7 @@ def booted(plan: dict[str, Any], available: int) -> tuple[BootLog, dict[str, Any
     """A boot that left so many bytes to the pool: what its log says, and the record of it."""
     service = plan["services"]["qwen"]
     config, _ = LIBRARY.config("qwen3.6-35b-a3b", "")
-    flags = {row["key"][5:]: row["value"] for row in service["explain"] if row["key"].startswith("flag ")}
+    flags = service["flags"]
     pool = kv_for_service(config, flags, service["image"]["release"]).pool(available)
     log = BootLog(21.94, round(available / GIB, 2), 0.6, pool["tokens"], pool["max_model_len"], pool["max_concurrency"])
     record = boot_record(log, "qwen", "2026-11-21", service["boot"]["requested_bytes"])

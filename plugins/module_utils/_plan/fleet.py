@@ -329,6 +329,7 @@ def _decide(
         "endpoint": placed.client_url,
         "served_name": configured.served_name,
         "image": {key: placed.image[key] for key in ("reference", "digest", "release")},
+        "flags": {name: value.value for name, value in flags.items()},
         "kv": pool,
         "boot": {
             "key": sizing.key,

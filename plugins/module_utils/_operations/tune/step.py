@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decides each step of a search: what may be searched for, what is tried next, and what becomes of what was tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ..._base.findings import Finding, FleetError, error
+from ..._base.ranks import head_of, rank_of
+from ..._engines.interface import Choice
+from ..._engines.registry import ENGINES
+from ..._plan.sources import Sources
+from ..bench.sweep import points, problems
+from .goal import Asked, read_goal
+from .search import Candidate
+from .state import Budget, Next, begun, upcoming
+from .verdict import patched, verdict, words
+
+_FINDINGS = ("error", "warning")
+_FIRST_S, _SPARE_S, _TIMES = 1800, 120, 3
+_MOST_LETTERS = 4000
+
+State = dict[str, Any]
+
+
+class EndedError(Exception):
+    """A search can't go on, with the reason."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """plan: of what serves now. space: the settings that may be tried."""
+
+    name: str
+    sources: Sources
+    plan: Mapping[str, Any]
+    asked: Asked
+    space: Sequence[Choice]
+    budget: Budget
+    rounds: int
+
+    @property
+    def service(self) -> dict[str, Any]:
+        """As it is declared."""
+        return dict(self.sources.services[self.name])
+
+    def new_state(self, at: str, seen: Mapping[str, Any]) -> State:
+        """A search without a run. seen: what the service's host says of image, driver and kernel."""
+        return begun(self.asked, self.name, head_of(self.plan, self.name)["definition"], at, seen, self.space)
+
+    def words(self, candidate: Sequence[int]) -> str:
+        return words(self.space, tuple(candidate))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One start. plan: with the candidate. limit_s: for its start; round_s: for each of its rounds."""
+
+    next: Next
+    number: int
+    plan: Mapping[str, Any]
+    limit_s: int
+    round_s: int
+
+
+def begin(sources: Sources, options: Mapping[str, Any]) -> Search:
+    """options: as `gb10.fleet.tune` is asked. FleetError for what no search is for."""
+    plan, name = sources.planned(), str(options["service"])
+    tools = {engine: one.spec.load for engine, one in ENGINES.items()}
+    _refuse([*problems(plan, [name], options["hosts"], tools), *_wrong_options(options)])
+    service = plan["services"][name]
+    engine = ENGINES[service["engine"]]
+    asked = read_goal(options["goal"], [*engine.spec.load_goals])
+    release = service["image"]["release"]
+    space = engine.choices(service["flags"], release, asked.point.at_once, bool(asked.point.depth))
+    _refuse(_too_long(plan, name, asked))
+    budget = Budget(options["runs"], options["pairs"], options["hours"] * 3600)
+    return Search(name, sources, plan, asked, space, budget, options["rounds"])
+
+
+def announced(search: Search) -> str:
+    """What a search will do, for a person."""
+    budget, point = search.budget, search.asked.point
+    lines = [f"{one.name}: {', '.join(one.words)}" for one in search.space if len(one.values) > 1]
+    return "\n".join(
+        [
+            f"{search.name}: {search.asked.text} ({point.requests} requests of {point.depth + point.prompt} tokens, "
+            f"{point.answer} answered, {search.rounds} rounds each start)",
+            *lines,
+            f"at most {budget.runs} starts, and {budget.pairs} pairs to prove the best, in {budget.seconds / 3600:g} "
+            f"hours; {search.name} is not for others meanwhile, and serves as now afterwards",
+        ]
+    )
+
+
+def not_as_planned(name: str, ranks: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Finding]:
+    """A search is about what serves now, which a plan that changes it would not put back. ranks: by host."""
+    for host, of_host in ranks.items():
+        for rank in of_host:
+            if rank["service"] == name and (rank["definition"] != rank["wanted"] or rank["health"] != "serving"):
+                state = "goes by another definition than planned" if rank["health"] == "serving" else rank["health"]
+                yield error(
+                    "tune-service",
+                    f"{host}: {name}",
+                    found=state,
+                    expected="a service that serves as it is declared",
+                    remedy="run site.yml or rollout.yml first; status.yml says how it does",
+                )
+
+
+def following(search: Search, state: State) -> tuple[Trial | None, State]:
+    """The next start, None where the search is over; and the state with what the plan refused before it."""
+    state = {**state, "refused": list(state["refused"])}
+    while (upcoming_run := upcoming(state, search.space, search.asked, search.budget)) is not None:
+        candidate = upcoming_run.candidate
+        service = patched(search.service, search.space, candidate)
+        plan = search.sources.with_service(search.name, service).planned()
+        why = _objections(search, plan, candidate)
+        if not why:
+            number = len(state["runs"]) + sum(one["tried"] for one in state["refused"]) + 1
+            limit_s = int(plan["services"][search.name]["costs"]["start_limit_s"])
+            return Trial(upcoming_run, number, plan, limit_s, _round_s(state)), state
+        state["refused"].append({"candidate": list(candidate), "why": why, "tried": False, "seconds": 0})
+    return None, state
+
+
+def recorded(search: Search, state: State, tried: Mapping[str, Any], now: float, at: str) -> tuple[State, str]:
+    """The state with what became of a start, and a sentence for one that failed.
+
+    tried: ``{run, figures}``, or with ``why`` in place of figures. now: seconds since 1970; at: the same in words.
+    EndedError where what serves now could not be measured: there is nothing to compare with.
+    """
+    candidate = [int(place) for place in tried["run"]["candidate"]]
+    seconds = max(0.0, now - float(tried["run"]["began"]))
+    if not tried.get("why"):
+        kept = {"kind": tried["run"]["kind"], "candidate": candidate, "at": at, "seconds": seconds}
+        return {**state, "runs": [*state["runs"], {**kept, "figures": tried["figures"]}]}, ""
+    if not any(candidate):
+        raise EndedError(f"what serves now could not be measured: {tried['why']}")
+    failed = {"candidate": candidate, "why": str(tried["why"])[:_MOST_LETTERS], "tried": True, "seconds": seconds}
+    return {**state, "refused": [*state["refused"], failed]}, f"{search.words(candidate)}: {failed['why']}"
+
+
+def ended(search: Search, state: State) -> tuple[dict[str, Any], bool]:
+    """The verdict, and whether the search is over however many hours it had."""
+    endless = replace(search.budget, seconds=math.inf)
+    found = verdict(state, search.space, search.asked, search.service)
+    return found, upcoming(state, search.space, search.asked, endless) is None
+
+
+def slices(search: Search, trial: Trial) -> dict[str, dict[str, Any]]:
+    """By host the slice of a start, with the rank of the searched service alone."""
+    return {
+        host: {**trial.plan["hosts"][host], "services": [rank_of(trial.plan, search.name, host)]}
+        for host in trial.plan["services"][search.name]["hosts"]
+    }
+
+
+def as_run(trial: Trial, began: float) -> dict[str, Any]:
+    return {**asdict(trial.next), "began": began}
+
+
+def _wrong_options(options: Mapping[str, Any]) -> Iterator[Finding]:
+    for key, least in (("runs", 2), ("pairs", 2), ("rounds", 1), ("hours", 0.01)):
+        if options[key] < least:
+            remedy = "leave it out"
+            yield error("tune-options", key, found=f"{options[key]}", expected=f"at least {least}", remedy=remedy)
+
+
+def _too_long(plan: Mapping[str, Any], name: str, asked: Asked) -> Iterator[Finding]:
+    context, point = plan["services"][name]["kv"]["context"], asked.point
+    if not points(context, None, [point.depth + point.prompt], [], point.answer):
+        yield error(
+            "tune-goal",
+            "goal",
+            found=f"requests of {point.depth + point.prompt + point.answer} tokens",
+            expected=f"some that fit into the {context} which {name} takes",
+            remedy="write a shorter prompt or answer into it",
+        )
+
+
+def _objections(search: Search, plan: Mapping[str, Any], candidate: Candidate) -> str:
+    """Why the plan does not let a candidate be tried; empty where it does. What it warns of already is no reason."""
+    if not any(candidate):
+        return ""
+    known = {_key(one) for one in search.plan["findings"]}
+    new = [one for one in plan["findings"] if one["severity"] in _FINDINGS and not one.get("silenced")]
+    new = [one for one in new if _key(one) not in known]
+    if new:
+        first = min(new, key=lambda one: _FINDINGS.index(one["severity"]))
+        return f"{first['place']}: {first['found']}; expected {first['expected']} [{first['rule']}]"
+    for host, slice_ in search.plan["hosts"].items():
+        for service in slice_["services"]:
+            if service["name"] == search.name:
+                continue
+            if rank_of(plan, service["name"], host)["definition"] != service["definition"]:
+                return f"it would change {service['name']} on {host}, which shares that host's memory"
+    return ""
+
+
+def _round_s(state: State) -> int:
+    """How long a round may take: the load generator ends by itself after 1500 s; no round took longer than its start
+    and all of its rounds together."""
+    longest = max((run["seconds"] for run in state["runs"]), default=None)
+    return _FIRST_S if longest is None else min(_FIRST_S, int(_SPARE_S + _TIMES * longest))
+
+
+def _key(finding: Mapping[str, Any]) -> tuple[str, str]:
+    return finding["rule"], finding["place"]
+
+
+def _refuse(found: Iterable[Finding]) -> None:
+    findings = list(found)
+    if findings:
+        raise FleetError(*findings)
