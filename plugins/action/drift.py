@@ -26,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Unknown
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import name_of, night, skipped
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import earlier
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import head, run_of, watched
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import (
     EXIT_CODES,
@@ -43,7 +44,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.repor
 )
 from ansible_collections.gb10.fleet.plugins.modules.drift import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import head, run_of, watched
 from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 

@@ -16,12 +16,12 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import load_of
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.guard import guard
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune import step
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import MOST_BYTES, changed, read_state
 from ansible_collections.gb10.fleet.plugins.modules.tune import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import load_of
 from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Planning
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
 

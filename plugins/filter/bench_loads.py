@@ -47,7 +47,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import bench_loads
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import bench_loads
 
 
 class FilterModule:

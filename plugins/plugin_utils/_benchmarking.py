@@ -7,76 +7,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import night_points
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.conditions import conditions
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import (
     ANSWER,
     NotWholeError,
     measured,
-    run,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point, asked
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 _MODULE = "gb10.fleet.bench_load"
 # What an action that measures answers in check mode.
 UNMEASURED = {"changed": False, "skipped": True, "msg": "check mode: nothing was measured"}
-
-
-def head(plan: Mapping[str, Any], name: str) -> str:
-    return str(plan["services"][name]["hosts"][0])
-
-
-def watched(plan: Mapping[str, Any], service: str) -> list[str]:
-    """The services that a drift check measures. service: this one alone; empty for all."""
-    return [name for name in plan["drift"]["benchmark"] if service in ("", name)]
-
-
-def load_of(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """`asked` of a service of the plan."""
-    service = plan["services"][name]
-    spec = ENGINES[service["engine"]].spec
-    parts = {key: getattr(spec, key) for key in ("load", "load_more", "load_tls", "code_flags")}
-    return asked(name, head_of(plan, name), service["served_name"], parts, spec.series)
-
-
-def bench_loads(plan: Mapping[str, Any], host: str, services: Sequence[str]) -> dict[str, Any]:
-    """``{service: {load, points}}`` of those whose endpoint is on the host, for a short benchmark. load: of `load_of`;
-    points: of `Point`, none where no prompt fits."""
-    return {
-        name: {
-            "load": load_of(plan, name),
-            "points": [asdict(point) for point in night_points(plan["services"][name]["kv"])],
-        }
-        for name in services
-        if head(plan, name) == host
-    }
-
-
-def run_of(
-    plan: Mapping[str, Any],
-    name: str,
-    title: str,
-    at: datetime,
-    seen: Mapping[str, Any],
-    results: Sequence[Mapping[str, Any]],
-    profile: str = "load",
-) -> dict[str, Any]:
-    """`form.RUN` of a service of the plan. title: what it is kept as. seen, results: of `Measuring`, each of results
-    with its ``point`` and ``round``."""
-    slice_ = head_of(plan, name)
-    under = conditions(plan["services"][name], slice_, seen)
-    service = {"name": name, "definition": slice_["definition"]}
-    return run(title, f"{at:%Y-%m-%dT%H:%M:%SZ}", service, under, results, profile)
 
 
 def not_whole(service: str, point: Point | None, why: Exception) -> AnsibleActionFail:

@@ -21,9 +21,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canar
     slower_than,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import BETTER, BusyError
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import bench_loads
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import bench_loads
 from drift_fleet import planned
 
 PLAN = planned(fleet_drift={"benchmark": ["tiny"]})
