@@ -25,7 +25,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.publis
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.artifact import of_plan
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     choose,
+    chosen_hosts,
     declared_and_retired,
+    judge_run,
+    removal_of,
     split_by_limit,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import declared_twice
@@ -75,29 +78,22 @@ class ActionModule(Planning):
         of_files = [*self._encrypted_keys(plan, services), *self._certificates(plan, services)]
         of_files += [*_hub_tokens(variables["hostvars"], hosts), *of_bundle]
         findings += [{**one.as_dict(), "hosts": []} for one in of_files]
-        split = [*split_by_limit(plan, services, hosts, options["service"])]
-        if options["show"]:
-            refused = {"severity": "warning", "hosts": [], "silenced": "", "reason": "site.yml with this limit refuses"}
-            findings += [one.as_dict() | refused for one in split]
-            shown = {**plan, "findings": findings}
-            show(as_json(plan) if options["format"] == "json" else as_text(shown, hosts, _width()))
         problems += declared_and_retired(plan, options["retire"])
-        if not options["partial"]:
-            problems += split
-        errors = [finding for finding in findings if finding["severity"] == "error"]
-        if errors and options["show"] and for_people() and options["format"] == "text":
-            raise AnsibleActionFail(f"the plan has {_count(len(errors))}, which the page above ends with")
-        # a service with an error is not in the plan, so that it would be called unknown as well
-        errors = errors or [finding.as_dict() for finding in problems]
-        if errors and options["refuse"]:
-            begin = f"nothing was changed, since the plan has {_count(len(errors))}"
-            raise refusal(f"{begin}:\n\n{findings_text(errors, _width())}", f"{begin}, named above")
-        for finding in findings:
-            if finding["severity"] == "warning" and options["warn"] and not options["show"] and options["refuse"]:
-                # Ansible keeps a task's own warnings back where tasks that went well are not shown (display_ok_hosts)
-                show(f"[WARNING]: {sentence(finding)}")
-        chosen = _chosen(plan, services, hosts, options)
-        removal = _removal(plan, hosts, options["retire"])
+        split = [*split_by_limit(plan, services, hosts, options["service"])]
+        judged = judge_run(findings, problems, split, options["partial"])
+        if options["show"]:
+            shown = {**plan, "findings": judged.shown}
+            show(as_json(plan) if options["format"] == "json" else as_text(shown, hosts, _width()))
+            if judged.of_plan and for_people() and options["format"] == "text":
+                raise AnsibleActionFail(f"the plan has {_count(judged.of_plan)}, which the page above ends with")
+        if judged.errors and options["refuse"]:
+            begin = f"nothing was changed, since the plan has {_count(len(judged.errors))}"
+            raise refusal(f"{begin}:\n\n{findings_text(judged.errors, _width())}", f"{begin}, named above")
+        for finding in judged.warnings if options["warn"] and options["refuse"] and not options["show"] else ():
+            # Ansible keeps a task's own warnings back where tasks that went well are not shown (display_ok_hosts)
+            show(f"[WARNING]: {sentence(finding)}")
+        chosen = chosen_hosts(plan, services, hosts, options["scope"], options["service"])
+        removal = removal_of(plan, hosts, options["retire"])
         returned = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "removal": removal}
         files: dict[str, Any] = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
         if options["bundle"]:
@@ -200,26 +196,6 @@ def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:
     return [
         one for file in files for one in secret_file(Place(thing="model_store_token_file"), file, "the hub's token")
     ]
-
-
-def _chosen(plan: dict[str, Any], services: list[str], hosts: list[str], options: dict[str, Any]) -> list[str]:
-    """The hosts of the run that it is about: those of the services, and the gateway's where no service is named."""
-    placed = {host for name in services for host in plan["services"][name]["hosts"]}
-    if options["scope"] == "any" and not options["service"] and plan["gateway"]:
-        placed |= {*plan["gateway"]["hosts"]}
-    return [host for host in hosts if host in placed or options["scope"] == "fleet"]
-
-
-def _removal(plan: dict[str, Any], hosts: list[str], retire: list[str]) -> dict[str, Any]:
-    """What the run is about, for `_subjects.services.undeclared.undeclared`."""
-    return {
-        "inventory": plan["inventory"],
-        "placed": {name: service["hosts"] for name, service in plan["services"].items()},
-        "clients": {one["client"]: [one["host"]] for one in plan["clients"]},
-        "gateway": plan["gateway"]["hosts"] if plan["gateway"] else [],
-        "hosts": hosts,
-        "retire": retire,
-    }
 
 
 def _gateway(plan: dict[str, Any]) -> dict[str, Any]:

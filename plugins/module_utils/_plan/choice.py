@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from .._base.findings import Finding, did_you_mean, error
@@ -12,6 +13,8 @@ from .._base.place import Place
 # fleet: every host of the run, whether it has a service or not. any: all services, groups: those on several hosts, both
 # narrowed by a name. one: the service that has to be named.
 Scope = Literal["fleet", "any", "groups", "one"]
+# A finding as data, with the hosts that it is about.
+Row = dict[str, Any]
 
 
 def choose(plan: Mapping[str, Any], scope: Scope, service: str) -> tuple[list[str], list[Finding]]:
@@ -81,3 +84,55 @@ def split_by_limit(
                 remedy=f"add them: -l {','.join(sorted({*hosts, *missing}))}",
                 reason="the ranks of a service start, serve and end together",
             )
+
+
+@dataclass(frozen=True)
+class RunVerdict:
+    """shown: what a page has, with what a run with this limit would refuse. of_plan: errors of the plan itself.
+    errors: why a run ends. warnings: of the plan."""
+
+    shown: list[Row]
+    of_plan: int
+    errors: list[Row]
+    warnings: list[Row]
+
+
+def judge_run(
+    findings: Sequence[Row], problems: Sequence[Finding], split: Sequence[Finding], partial: bool
+) -> RunVerdict:
+    """What becomes of a run. findings: of the plan. problems: of what the run was asked for.
+
+    split: of `split_by_limit`, which end a run unless it is partial.
+    """
+    refused = {"severity": "warning", "hosts": [], "silenced": "", "reason": "site.yml with this limit refuses"}
+    errors = [finding for finding in findings if finding["severity"] == "error"]
+    # a service with an error is not in the plan, so that it would be called unknown as well
+    asked = [finding.as_dict() for finding in (*problems, *(() if partial else split))]
+    return RunVerdict(
+        [*findings, *(one.as_dict() | refused for one in split)],
+        len(errors),
+        errors or asked,
+        [finding for finding in findings if finding["severity"] == "warning"],
+    )
+
+
+def chosen_hosts(
+    plan: Mapping[str, Any], services: Sequence[str], hosts: Sequence[str], scope: Scope, service: str
+) -> list[str]:
+    """The hosts of the run that it is about: those of the services, and the gateway's where no service is named."""
+    placed = {host for name in services for host in plan["services"][name]["hosts"]}
+    if scope == "any" and not service and plan["gateway"]:
+        placed |= {*plan["gateway"]["hosts"]}
+    return [host for host in hosts if host in placed or scope == "fleet"]
+
+
+def removal_of(plan: Mapping[str, Any], hosts: Sequence[str], retire: Sequence[str]) -> dict[str, Any]:
+    """What the run is about, for `_subjects.services.undeclared.undeclared`."""
+    return {
+        "inventory": plan["inventory"],
+        "placed": {name: service["hosts"] for name, service in plan["services"].items()},
+        "clients": {one["client"]: [one["host"]] for one in plan["clients"]},
+        "gateway": plan["gateway"]["hosts"] if plan["gateway"] else [],
+        "hosts": list(hosts),
+        "retire": list(retire),
+    }
