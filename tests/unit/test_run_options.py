@@ -41,6 +41,10 @@ def runs(folder: Path, *commands: list[str]) -> list[tuple[int, str]]:
     """Of the real ansible-playbook, for an inventory of one host that does not answer."""
     inventory = folder / "hosts.yml"
     inventory.write_text("all: {hosts: {nobody: {ansible_host: 127.0.0.1, ansible_port: 1}}}\n")
+    return of_inventory(inventory, *commands)
+
+
+def of_inventory(inventory: Path, *commands: list[str]) -> list[tuple[int, str]]:
     lines = "".join(json.dumps(["-i", str(inventory), *words]) + "\n" for words in commands)
     done = subprocess.run(
         [sys.executable, str(DRIVER)], input=lines, capture_output=True, text=True, cwd=ROOT, check=True
@@ -158,3 +162,27 @@ def test_a_part_is_one_that_is_there(tags: list[str], skipped: list[str], senten
 def test_what_skips_nothing_skips_nothing() -> None:
     assert refusal("gb10.fleet.plan", (), ["all"], ["molecule-notest"], None) == ""
     assert "runs as a whole" in refusal("gb10.fleet.plan", (), ["all"], ["tagged"], None)
+
+
+# What a playbook can't do without: how its message says to write it.
+NEEDED = {
+    "bench": "write -e service=NAME",
+    "bundle": "write -e bundle=",
+    "export": "write -e target=",
+    "recipe_import": "write -e recipe_import_file=",
+    "recipe_new": "write -e model=",
+    "restart": "write -e service=NAME",
+    "rollout": "write -e service=NAME",
+    "stop": "write -e service=NAME",
+    "tune": "write -e service=NAME",
+}
+
+
+def test_a_playbook_that_lacks_a_variable_answers_how_to_write_it() -> None:
+    ended = of_inventory(
+        ROOT / "inventories" / "example" / "hosts.yml",
+        *([str(ROOT / "playbooks" / f"{name}.yml")] for name in NEEDED),
+    )
+    for (name, words), (code, output) in zip(NEEDED.items(), ended, strict=True):
+        text = " ".join(output.split())
+        assert (code, words in text, "undefined" in text) == (2, True, False), (name, output)
