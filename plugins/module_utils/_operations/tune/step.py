@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..._base.findings import Finding, FleetError, error
+from ..._base.place import Place
 from ..._base.ranks import head_of, rank_of
 from ..._engines.interface import Choice
 from ..._engines.registry import ENGINES
@@ -104,7 +105,7 @@ def not_as_planned(name: str, ranks: Mapping[str, Sequence[Mapping[str, Any]]]) 
                 state = "goes by another definition than planned" if rank["health"] == "serving" else rank["health"]
                 yield error(
                     "tune-service",
-                    f"{host}: {name}",
+                    Place(host=host, thing=name),
                     found=state,
                     expected="a service that serves as it is declared",
                     remedy="run site.yml or rollout.yml first; status.yml says how it does",
