@@ -14,12 +14,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base import sizes
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.build import Order, build, summary
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import earlier
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle, earlier
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.manifest import LEAST_PART
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.needs import Needs, needs, plan_hash
 from ansible_collections.gb10.fleet.plugins.modules.bundle import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import kept_key
+from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import kept_key, trusted_key
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 # FAT's largest file is a byte short of 4 GiB.
@@ -38,16 +38,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         wanted = needs(options["plan"], options["hosts"], options["packages"])
         try:
             if self._task.check_mode:
-                before = earlier(folder)
+                before = earlier(folder, self._key(options), show)
                 show(to_come := _to_come(wanted, folder, before["serial"]))
                 return result | {"changed": True, "summary": to_come}
-            made = build(
-                self._order(options, wanted, folder),
-                folder,
-                earlier(folder),
-                earlier(Path(options["since"])) if options["since"] else None,
-                show,
-            )
+            order = self._order(options, wanted, folder)
+            before = earlier(folder, order.key[1], show)
+            public = trusted_key(Path(options["inventory"]))
+            since = Bundle.of([Path(options["since"])], public).manifest if options["since"] else None
+            made = build(order, folder, before, since, show)
         except FleetError as problem:
             raise AnsibleActionFail(str(problem)) from None
         except OSError as problem:
@@ -63,6 +61,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             "summary": words,
             "diff": diff,
         }
+
+    @staticmethod
+    def _key(options: dict[str, Any]) -> bytes | None:
+        """The site's public key, which a check does not make."""
+        public = trusted_key(Path(options["inventory"]))
+        return public.read_bytes() if public else None
 
     def _order(self, options: dict[str, Any], wanted: Needs, folder: Path) -> Order:
         part_bytes = _part_bytes(options["split"])

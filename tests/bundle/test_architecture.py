@@ -21,7 +21,7 @@ ARCHITECTURE = "arm64"
 def target(tmp_path: Path) -> Target:
     if missing := origin.programs():
         pytest.skip(f"this machine lacks {', '.join(missing)}: apt-get install them")
-    return Target(tmp_path / "bundle", earlier(tmp_path / "bundle"), None, None)
+    return Target(tmp_path / "bundle", earlier(tmp_path / "bundle", None), None, None)
 
 
 def test_packages_with_their_closure(tmp_path: Path, target: Target) -> None:

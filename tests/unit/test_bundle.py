@@ -159,10 +159,10 @@ def written(folder: Path, key: tuple[bytes, bytes], part_bytes: int | None = Non
     content = {**CONTENT, "key.gpg": key[1]}
     for path, one in content.items():
         for part in parts_of(path, len(one), part_bytes):
-            write_whole(folder / part.path, one[part.offset : part.offset + part.size])
+            write_whole(folder, part.path, one[part.offset : part.offset + part.size])
     again = form.dump(manifest_of(content, part_bytes=part_bytes, **other))
-    write_whole(folder / form.FILE, again)
-    write_whole(folder / form.SIGNATURE, signed(key[0], again, clear=False))
+    write_whole(folder, form.FILE, again)
+    write_whole(folder, form.SIGNATURE, signed(key[0], again, clear=False))
     return folder
 
 
@@ -388,13 +388,13 @@ def test_wheels_that_are_held_are_not_asked_for_again(tmp_path: Path) -> None:
     others = [wheels.chosen_by(*by) for by in (("amd64", "3.12", ["phoenix"]), ("arm64", "3.13", ["phoenix"]))]
     assert len({chosen, *others, wheels.chosen_by("arm64", "3.12", [])}) == 4
     (path,) = [path for path in CONTENT if path.startswith("wheels/")]
-    write_whole(tmp_path / path, CONTENT[path])
+    write_whole(tmp_path, path, CONTENT[path])
     known = manifest_of(CONTENT, wheels_by=chosen)
     target = Target(tmp_path, known, None, None)
     assert wheels.held(chosen, known, target) == known["wheels"]
     assert [*target.files] == [path]
     assert wheels.held(others[0], known, target) is None
-    write_whole(tmp_path / path, b"damaged")
+    write_whole(tmp_path, path, b"damaged")
     assert wheels.held(chosen, known, Target(tmp_path, known, None, None)) is None
 
 
@@ -452,7 +452,7 @@ def test_a_wheel_is_kept_however_it_spells_its_name(tmp_path: Path, monkeypatch:
         return b""
 
     monkeypatch.setattr(wheels, "run", download)
-    target = Target(tmp_path / "x", earlier(tmp_path / "x"), None, None)
+    target = Target(tmp_path / "x", earlier(tmp_path / "x", None), None, None)
     names = {str(entry["name"]) for entry in wheels.fetch("arm64", "3.12", [], target, tmp_path / "work")}
     assert {"Huggingface_Hub", "Ansible_Runner"} <= names and "Left_Of_Before" not in names
     assert [*(tmp_path / "work").iterdir()] == []
@@ -552,7 +552,7 @@ def test_an_image_that_its_digest_does_not_name_is_refused(
 def test_a_layers_media_type_is_no_difference_of_the_image(tmp_path: Path) -> None:
     """What the host reads: the layout, with the configuration as the registry has it."""
     for one in (OURS, CONFIG, LAYER):
-        write_whole(tmp_path / "blobs" / digest(one).replace(":", "/"), one)
+        write_whole(tmp_path / "blobs", digest(one).replace(":", "/"), one)
     image = read_layout(tmp_path, digest(OURS), parse_reference(str(IMAGE["reference"])))
     assert image.identity.digest == IMAGE["identity"]
     assert b"".join(image.chunks(image.layers[0])) == LAYER
@@ -661,7 +661,7 @@ def test_only_what_is_new_is_written(tmp_path: Path) -> None:
     source, folder = tmp_path / "source", tmp_path / "x"
     source.write_bytes(WEIGHTS)
     path = form.weight(sha(WEIGHTS))
-    first = Target(folder, earlier(folder), None, None)
+    first = Target(folder, earlier(folder, None), None, None)
     first.put(path, source)
     assert first.new_bytes == len(WEIGHTS)
     before = manifest_of({path: WEIGHTS})
@@ -669,7 +669,7 @@ def test_only_what_is_new_is_written(tmp_path: Path) -> None:
     again.put(path, source)
     assert again.new_bytes == 0 and again.known(path)
     # a bundle on top of it has none of its bytes
-    on_top = Target(tmp_path / "y", earlier(tmp_path / "y"), before, None)
+    on_top = Target(tmp_path / "y", earlier(tmp_path / "y", None), before, None)
     on_top.put(path, source)
     assert on_top.new_bytes == 0 and not (tmp_path / "y").exists()
 
@@ -679,7 +679,7 @@ def test_a_half_file_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
     source.write_bytes(WEIGHTS)
     path = form.weight(sha(WEIGHTS))
     for left in (WEIGHTS[:-1], bytes(len(WEIGHTS)), b""):
-        write_whole(folder / path, left)
+        write_whole(folder, path, left)
         (folder / f"{path}.partial").write_bytes(WEIGHTS[:5])
         target = Target(folder, manifest_of({path: WEIGHTS}), None, None)
         assert target.known(path) is None
@@ -692,7 +692,7 @@ def test_another_size_of_parts_writes_the_file_anew_and_drops_the_old_ones(tmp_p
     source, folder = tmp_path / "source", tmp_path / "x"
     source.write_bytes(WEIGHTS)
     path = form.weight(sha(WEIGHTS))
-    Target(folder, earlier(folder), None, None).put(path, source)
+    Target(folder, earlier(folder, None), None, None).put(path, source)
     parts = Target(folder, manifest_of({path: WEIGHTS}), None, MIB + 1)
     parts.put(path, source)
     assert parts.drop_unnamed() == [path]
@@ -702,8 +702,8 @@ def test_another_size_of_parts_writes_the_file_anew_and_drops_the_old_ones(tmp_p
 
 
 def test_what_a_plan_no_longer_needs_goes_and_a_strangers_file_stays(tmp_path: Path) -> None:
-    write_whole(tmp_path / DEB, b"a package")
-    write_whole(tmp_path / "notes.txt", b"mine")
+    write_whole(tmp_path, DEB, b"a package")
+    write_whole(tmp_path, "notes.txt", b"mine")
     target = Target(tmp_path, manifest_of({DEB: b"a package", "debs/gone": b""}), None, None)
     assert target.drop_unnamed() == [DEB]
     assert (tmp_path / "notes.txt").exists()
@@ -763,7 +763,7 @@ def test_a_run_that_was_cut_off_is_gone_on_with(
     outside, folder, shown = Outside(tmp_path / "outside", monkeypatch), tmp_path / "x", []  # type: ignore[var-annotated]
 
     def run(**other: Any) -> build.Made:
-        return build.build(order(tmp_path, key, **other), folder, earlier(folder), None, shown.append)
+        return build.build(order(tmp_path, key, **other), folder, earlier(folder, key[1]), None, shown.append)
 
     outside.down = True
     with pytest.raises(FleetError, match="no route"):
@@ -795,8 +795,130 @@ def test_two_runs_at_once_are_refused(
     held = os.open(tmp_path / "work", os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
     with pytest.raises(FleetError, match="bundle-busy"):
-        build.build(order(tmp_path, key), tmp_path / "x", earlier(tmp_path / "x"), None, print)
+        build.build(order(tmp_path, key), tmp_path / "x", earlier(tmp_path / "x", None), None, print)
     os.close(held)
+
+
+# A medium that was in other hands ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def medium(tmp_path: Path, key: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With a bundle that this site made."""
+    outside, folder = Outside(tmp_path / "outside", monkeypatch), tmp_path / "x"
+    build.build(order(tmp_path, key), folder, earlier(folder, key[1]), None, print)
+    outside.fetched.clear()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def foreign() -> tuple[bytes, bytes]:
+    return new_key("another site")
+
+
+@pytest.mark.parametrize("how", ["changed", "unsigned", "signed by another", "its key", "a pipe"])
+def test_what_another_wrote_on_the_medium_is_nobodys_word(
+    medium: Path, key: tuple[bytes, bytes], foreign: tuple[bytes, bytes], how: str
+) -> None:
+    assert earlier(medium, key[1])["serial"]
+    content = (medium / form.FILE).read_bytes()
+    changed = content.replace(b"org/name", b"org/evil")
+    (medium / form.FILE).write_bytes(changed)
+    if how == "unsigned":
+        (medium / form.SIGNATURE).unlink()
+    if how in ("signed by another", "its key"):
+        (medium / form.SIGNATURE).write_bytes(signed(foreign[0], changed, clear=False))
+    if how == "its key":
+        (medium / form.KEY).write_bytes(foreign[1])
+        with pytest.raises(FleetError, match="another site"):
+            earlier(medium, key[1])
+        return
+    if how == "a pipe":
+        (medium / form.FILE).unlink()
+        os.mkfifo(medium / form.FILE)
+    words: list[str] = []
+    assert earlier(medium, key[1], words.append)["serial"] == 0
+    assert "counts as none" in words[0]
+
+
+def test_a_record_of_half_a_run_is_believed_as_it_was_signed(
+    tmp_path: Path, key: tuple[bytes, bytes], foreign: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies on the medium, too, with what is under way."""
+    outside, folder, work = Outside(tmp_path / "outside", monkeypatch), tmp_path / "x", tmp_path / "work"
+    for signature in (None, foreign[0], key[0]):
+        content = json.dumps([{**MODEL, "origin": "of somebody else"}]).encode()
+        write_whole(work, "models.json", content)
+        if signature:
+            write_whole(work, "models.json.sig", signed(signature, content, clear=False))
+        made = build.build(order(tmp_path, key), folder, earlier(folder, None), None, print)
+        assert (made.manifest["models"][0]["origin"] == "of somebody else") is (signature == key[0])
+        (folder / form.FILE).unlink()
+    assert outside.fetched == ["org/name"] * 2
+
+
+def test_a_held_model_is_the_hubs(medium: Path, key: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = earlier(medium, key[1])
+    target, wanted = Target(medium, manifest, None, None), entry("models")
+    good = {"siblings": [_sibling("config.json", b"{}"), _sibling("model.safetensors", WEIGHTS, lfs=True)]}
+    small = {"siblings": [_sibling("config.json", b"[]"), good["siblings"][1]]}
+    large = {"siblings": [good["siblings"][0], _sibling("model.safetensors", b"x", lfs=True)]}
+    lacking = {"siblings": [good["siblings"][1]]}
+    for page, is_held in ((good, True), ({}, True), (small, False), (large, False), (lacking, False)):
+        monkeypatch.setattr(build.models, "_asked", lambda _repository, _revision, page=page: page)
+        assert (build.models.held(wanted, manifest["models"], target) is not None) is is_held
+
+
+def _sibling(name: str, content: bytes, lfs: bool = False) -> dict[str, Any]:
+    if lfs:
+        return {"rfilename": name, "blobId": "0" * 40, "lfs": {"sha256": sha(content)}}
+    git = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
+    return {"rfilename": name, "blobId": git.hexdigest()}
+
+
+@pytest.mark.parametrize("link", ["partial", "final", "folder", "folder of folders"])
+def test_nothing_is_written_or_removed_through_a_link(tmp_path: Path, link: str) -> None:
+    own, folder = tmp_path / "own", tmp_path / "x"
+    own.mkdir()
+    (own / "thesis.odt").write_bytes(b"mine")
+    (own / "sha256").mkdir()
+    folder.mkdir()
+    path = form.blob(digest(LAYER))
+    place = folder / path
+    if link in ("partial", "final"):
+        place.parent.mkdir(parents=True)
+        place.with_name(place.name + (".partial" if link == "partial" else "")).symlink_to(own / "thesis.odt")
+    else:
+        at = place.parent if link == "folder" else place.parent.parent
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.symlink_to(own)
+    (tmp_path / "source").write_bytes(LAYER)
+    gone = {f"{Path(path).parent}/thesis.odt": b"mine"}
+    target = Target(folder, manifest_of(gone), None, None)
+    assert target.drop_unnamed() == []
+    if link in ("partial", "final"):
+        target.put(path, tmp_path / "source")
+        assert place.read_bytes() == LAYER and not place.is_symlink()
+    else:
+        for write in (lambda: target.put(path, tmp_path / "source"), lambda: target.write(path, LAYER)):
+            with pytest.raises(FleetError, match="a link or a file"):
+                write()
+    assert (own / "thesis.odt").read_bytes() == b"mine"
+    assert sorted(str(one.relative_to(own)) for one in own.rglob("*")) == ["sha256", "thesis.odt"]
+
+
+@pytest.mark.parametrize("at", ["", "models", "models/notes"])
+def test_what_is_under_way_leads_nowhere_else(
+    tmp_path: Path, key: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    Outside(tmp_path / "outside", monkeypatch)
+    own, link = tmp_path / "own", tmp_path / "work" / at
+    own.mkdir()
+    (own / "notes").write_text("mine")
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(own)
+    build.build(order(tmp_path, key), tmp_path / "x", earlier(tmp_path / "x", None), None, print)
+    assert [one.name for one in own.iterdir()] == ["notes"]
 
 
 # On a host --------------------------------------------------------------------------------------------------------

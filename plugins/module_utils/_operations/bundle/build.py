@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..._base.findings import refusal
+from ..._base.findings import FleetError, refusal
 from ..._base.own_files import look
 from ..._base.sizes import size
 from ..._base.staging import Progress
@@ -23,10 +23,10 @@ from . import debs, images, models, wheels
 from .folder import Target, write_whole
 from .manifest import FILE, FORM, INDEX, KEY, LAYOUT, SIGNATURE, blob, dump, index_of, parse, paths_of_image
 from .needs import Needs, image_in
-from .signature import signed
+from .signature import require_signed, signed
 
 _LINE_SECONDS = 30
-_FINISHED = "models.json"
+_FINISHED, _SIGNED = "models.json", "models.json.sig"
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ def build(
     """Make it, or leave it as it is where nothing is new. One run at a time works in a folder.
 
     before: the manifest that the folder has from before. base: of a bundle whose files this one need not hold."""
+    _clear_of_links(order.work)
     order.work.mkdir(parents=True, exist_ok=True)
     with _alone(order.work):
         made = _build(order, Target(folder, before, base, order.part_bytes), before, base or before, show)
@@ -93,7 +94,7 @@ def _build(
     for wanted in order.needs.images:
         found["images"].append(_image(wanted, order, target, known, show))
     # of a run that was cut off, before it had a manifest
-    finished = _finished(order.work)
+    finished = _finished(order)
     for wanted in order.needs.models:
         entry = models.held(wanted, [*finished, *known["models"]], target)
         if entry is None:
@@ -101,7 +102,9 @@ def _build(
                 progress = Progress(None)
                 entry = models.fetch(wanted, order.hf, order.token_file, target, order.work / "models", progress)
             finished.append(entry)
-            write_whole(order.work / _FINISHED, json.dumps(finished).encode())
+            content = json.dumps(finished).encode()
+            write_whole(order.work, _FINISHED, content)
+            write_whole(order.work, _SIGNED, signed(order.key[0], content, clear=False))
         found["models"].append(entry)
     with _watched(f"packages: {', '.join(order.needs.packages)}, and what they depend on", order.work, show):
         found["packages"] = debs.fetch(
@@ -132,16 +135,36 @@ def _build(
         manifest = {**found, "serial": max(int(time.time()), before["serial"] + 1)}
         content = dump(manifest)
         parse(content, FILE)  # what we write is what we take
-        write_whole(target.folder / SIGNATURE, signed(order.key[0], content, clear=False))
-        write_whole(target.folder / FILE, content)
+        write_whole(target.folder, SIGNATURE, signed(order.key[0], content, clear=False))
+        write_whole(target.folder, FILE, content)
         dropped = target.drop_unnamed()
     return Made(manifest if changed else before, changed or target.new_bytes > 0, target.new_bytes, dropped)
 
 
-def _finished(work: Path) -> list[dict[str, Any]]:
-    """The entries of models that were brought by a run that was cut off later."""
-    entries, _why = look(work / _FINISHED, lambda content: [dict(entry) for entry in json.loads(content)])
-    return entries or []
+def _finished(order: Order) -> list[dict[str, Any]]:
+    """The entries of models that were brought by a run that was cut off later; on a medium, as this site signed it."""
+
+    def entries(content: bytes) -> list[dict[str, Any]]:
+        require_signed(order.work / _FINISHED, content, (order.work / _SIGNED).read_bytes(), order.key[1])
+        return [dict(entry) for entry in json.loads(content)]
+
+    try:
+        return look(order.work / _FINISHED, entries)[0] or []
+    except FleetError:
+        return []
+
+
+def _clear_of_links(work: Path) -> None:
+    """Take away a folder of before that leads out of itself: other programs write there, and follow links."""
+    if work.is_symlink():
+        work.unlink()
+    inside = work.resolve()
+    for parent, folders, names in os.walk(work):
+        for name in (*folders, *names):
+            path = Path(parent, name)
+            if path.is_symlink() and not path.resolve().is_relative_to(inside):
+                shutil.rmtree(work)
+                return
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ Several folders count as one, the newest first: a bundle that holds only what is
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..._base.findings import Finding, FleetError, error, refusal
+from ..._base.foreign_files import content_of
 from .manifest import FILE, KEY, MOST_BYTES, SIGNATURE, Part, parse, parts_of
 from .signature import require_signed
 
 _BLOCK = 1 << 20
 _MOST_KEY = 1 << 20
 _PARTIAL = ".partial"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _AGAIN = "copy the bundle again, or bring another copy of it; no host was changed"
 
 Counted = Callable[[int], None]
@@ -133,8 +136,9 @@ class Bundle:
 
 def _document(path: Path, most: int, expected: str = "a part of every bundle") -> bytes:
     try:
-        with path.open("rb") as stream:
-            content = stream.read(most + 1)
+        return content_of(path, most)
+    except ValueError as problem:
+        raise refusal("bundle-file", str(path), found=str(problem), expected=expected, remedy=_AGAIN) from None
     except OSError as problem:
         raise refusal(
             "bundle-file",
@@ -143,19 +147,35 @@ def _document(path: Path, most: int, expected: str = "a part of every bundle") -
             expected=expected,
             remedy="see the path in -e bundle=, and whether the medium is mounted",
         ) from None
-    if len(content) > most:
-        raise refusal("bundle-file", str(path), found="it is too large", expected=f"{most} bytes", remedy=_AGAIN)
-    return content
 
 
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
-def earlier(folder: Path) -> Mapping[str, Any]:
-    """The manifest that a folder has from before; one without anything where there is none. Raises FleetError."""
-    if not (folder / FILE).exists():
-        return {"serial": 0, "part_bytes": None, "files": {}, "images": [], "models": [], "packages": [], "wheels": []}
-    return parse(_document(folder / FILE, MOST_BYTES), str(folder / FILE))
+def earlier(folder: Path, key: bytes | None, show: Callable[[str], None] = lambda words: None) -> Mapping[str, Any]:
+    """The manifest that a folder has from before; one without anything where the site's own key did not sign it.
+
+    key: the public one, None for a site that has made no bundle. show: is given the sentence for a person. What lies on
+    a medium that was in other hands is nobody's word. Raises FleetError for a bundle that another key signed.
+    """
+    none = {"serial": 0, "part_bytes": None, "files": {}, "images": [], "models": [], "packages": [], "wheels": []}
+    if not os.path.lexists(folder / FILE):
+        return none
+    try:
+        content, theirs = _document(folder / FILE, MOST_BYTES), _document(folder / KEY, _MOST_KEY)
+        if key and theirs == key:
+            require_signed(folder / FILE, content, _document(folder / SIGNATURE, _MOST_KEY), key)
+            return parse(content, str(folder / FILE))
+    except FleetError as problem:
+        show(f"{problem}; it counts as none, and all of it is fetched anew")
+        return none
+    raise refusal(
+        "bundle-key",
+        str(folder / KEY),
+        found="the key of another site, whose bundle lies there",
+        expected="an empty folder, or a bundle of this site's",
+        remedy=f"name another folder; or remove {folder / FILE} if nobody needs that bundle any more",
+    )
 
 
 def sum_of(path: Path) -> tuple[int, str]:
@@ -220,24 +240,18 @@ class Target:
     def write(self, path: str, content: bytes) -> None:
         """The same of a small file."""
         self.files[path] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        write_whole(self.folder / path, content)
+        write_whole(self.folder, path, content)
 
     def _write(self, part: Part, stream: BinaryIO) -> None:
-        final = self.folder / part.path
-        final.parent.mkdir(parents=True, exist_ok=True)
-        partial, left = final.with_name(final.name + _PARTIAL), part.size
-        with partial.open("wb") as out:
+        left = part.size
+        with _written(self.folder, part.path) as out:
             while left:
                 block = stream.read(min(_BLOCK, left))
                 if not block:
-                    raise FleetError(
-                        error("bundle-file", str(final), found="it became shorter", expected=f"{part.size} bytes")
-                    )
+                    place = str(self.folder / part.path)
+                    raise FleetError(error("bundle-file", place, found="it became shorter", expected=f"{left} more"))
                 out.write(block)
                 left -= len(block)
-            out.flush()
-            os.fsync(out.fileno())
-        partial.replace(final)
 
     def drop_unnamed(self) -> list[str]:
         """Remove the files that the bundle here had before and has no more; their paths."""
@@ -247,18 +261,68 @@ class Target:
         dropped = []
         for path, file in self._before["files"].items():
             for part in parts_of(path, file["bytes"], self._before["part_bytes"]):
-                if part.path not in now and (self.folder / part.path).is_file():
-                    (self.folder / part.path).unlink()
+                if part.path not in now and _dropped(self.folder, part.path):
                     dropped.append(part.path)
         return dropped
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Also on a medium that knows neither modes nor owners."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + _PARTIAL)
-    with partial.open("wb") as out:
+def write_whole(folder: Path, path: str, content: bytes) -> None:
+    """A file below a folder, also on a medium that knows neither modes nor owners."""
+    with _written(folder, path) as out:
         out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
-    partial.replace(path)
+
+
+@contextlib.contextmanager
+def _written(folder: Path, path: str) -> Iterator[BinaryIO]:
+    """A new file, which gets its name when all of it is on the disk. No part of the path below the folder may be a
+    link: who had the medium could have made one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with _parent(folder, path, make=True) as (parent, name):
+        partial = name + _PARTIAL
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(partial, dir_fd=parent)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(partial, flags, 0o666, dir_fd=parent), "wb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(partial, name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _dropped(folder: Path, path: str) -> bool:
+    """Whether a regular file was there, and is removed."""
+    try:
+        with _parent(folder, path) as (parent, name):
+            is_file = stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+            if is_file:
+                os.unlink(name, dir_fd=parent)
+            return is_file
+    except (FleetError, FileNotFoundError):
+        return False
+
+
+@contextlib.contextmanager
+def _parent(folder: Path, path: str, make: bool = False) -> Iterator[tuple[int, str]]:
+    """The folder of a path, opened step by step without following a link, and the path's last part."""
+    *steps, name = path.split("/")
+    here = os.open(folder, _FOLDER)
+    try:
+        for number, step in enumerate(steps, 1):
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(step, dir_fd=here)
+            try:
+                inner = os.open(step, _FOLDER | os.O_NOFOLLOW, dir_fd=here)
+            except NotADirectoryError:  # also a link
+                raise refusal(
+                    "bundle-link",
+                    str(folder.joinpath(*steps[:number])),
+                    found="a link or a file",
+                    expected="a folder of the bundle",
+                    remedy="look who made it, remove it, and run again",
+                ) from None
+            os.close(here)
+            here = inner
+        yield here, name
+    finally:
+        os.close(here)

@@ -5,16 +5,18 @@ as on a host; then their files go by their sums."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..._base.findings import refusal
 from ..._base.staging import Progress
 from ..._facts.models.stored import repository_of
 from ..._stores.transfer.places import Places
 from ..._stores.weights.cache import Cache
-from ..._stores.weights.hub import Hub
+from ..._stores.weights.hub import Hub, hub_sums
 from ..._stores.weights.hub_api import HubApi, HubError
+from ..._stores.weights.manifest import Manifest, git_sum
 from ..._stores.weights.store import ModelStore, Wanted
 from .folder import Target
 from .manifest import weight
@@ -33,10 +35,30 @@ def held(wanted: Mapping[str, Any], before: Iterable[Mapping[str, Any]], target:
             files = {
                 weight(file["sha256"]): {"bytes": file["size"], "sha256": file["sha256"]} for file in model["files"]
             }
-            if all(target.holds(path, file["bytes"], file["sha256"]) for path, file in files.items()):
+            if _is_of_the_hub(model, lambda sha256: target.folder / weight(sha256)) and all(
+                target.holds(path, file["bytes"], file["sha256"]) for path, file in files.items()
+            ):
                 target.files |= files
                 return dict(model)
     return None
+
+
+def _is_of_the_hub(model: Mapping[str, Any], place: Callable[[str], Path]) -> bool:
+    """Whether the files are those of the revision by the hub's own sums, where it can be asked.
+
+    place: where a file of that sha256 lies; one that only an earlier bundle has is what that one says.
+    """
+    sums = hub_sums(_asked(model["repository"], model["revision"]))
+    return sums is None or all(
+        file["path"] in sums and _is_sum(sums[file["path"]], file["sha256"], place) for file in model["files"]
+    )
+
+
+def _is_sum(hub_sum: str, sha256: str, place: Callable[[str], Path]) -> bool:
+    if len(hub_sum) == len(sha256):
+        return hub_sum == sha256
+    path = place(sha256)
+    return not path.is_file() or git_sum(path) == hub_sum
 
 
 def fetch(
@@ -50,19 +72,31 @@ def fetch(
     store = ModelStore(places, Hub(hf, places.downloads, token_file), progress)
     (step,) = store.examine([Wanted.from_plan({**wanted, "peers": []})])
     manifest = store.apply(step)
+    entry = {"repository": manifest.repository, "revision": manifest.revision, "files": _files(manifest)}
+    if not _is_of_the_hub(entry, Cache(places.models, manifest.repository).blob):
+        # a folder of before, on a medium that somebody else had meanwhile
+        shutil.rmtree(work)
+        raise refusal(
+            "bundle-fetch",
+            f"model {manifest.repository}",
+            found="files that are not those of the hub",
+            expected=f"revision {manifest.revision} by the hub's own sums",
+            remedy="run again: it is fetched anew",
+        )
     for file in manifest.files:
         target.put(weight(file.sha256), Cache(places.models, manifest.repository).blob(file.sha256))
     shutil.rmtree(Cache(places.models, manifest.repository).folder)
     shutil.rmtree(places.folder)
-    files = [{"path": file.path, "size": file.size, "sha256": file.sha256} for file in manifest.files]
     return {
-        "repository": manifest.repository,
-        "revision": manifest.revision,
+        **entry,
         "seal": manifest.seal,
-        "files": files,
         "licence": _licence(_asked(manifest.repository, manifest.revision)),
         "origin": f"{HubApi.of_environment().address}/{repository_of(manifest.repository)}",
     }
+
+
+def _files(manifest: Manifest) -> list[dict[str, Any]]:
+    return [{"path": file.path, "size": file.size, "sha256": file.sha256} for file in manifest.files]
 
 
 def _asked(repository: str, revision: str | None) -> Mapping[str, Any]:

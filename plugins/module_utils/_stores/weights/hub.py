@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,17 +83,7 @@ class Hub:
 
     def sums(self, model: str, revision: str) -> dict[str, str] | None:
         """The sum of each file of a revision, sha256 or of a small one git's; None when the hub does not tell them."""
-        found: dict[str, str] = {}
-        siblings = (self._asked(model, revision) or {}).get("siblings")
-        for file in siblings if isinstance(siblings, list) else ():
-            if not isinstance(file, dict):
-                return None
-            large = file.get("lfs")
-            known = large.get("sha256") if isinstance(large, dict) else file.get("blobId")
-            if not isinstance(known, str) or not isinstance(file.get("rfilename"), str):
-                return None
-            found[file["rfilename"]] = known
-        return found or None
+        return hub_sums(self._asked(model, revision) or {})
 
     def _size(self, model: str, revision: str | None) -> int | None:
         """Bytes of the model's files in a revision, by the hub's API; None when it does not answer."""
@@ -206,3 +197,18 @@ def _bytes_below(folder: Path) -> int:
         with contextlib.suppress(FileNotFoundError):
             sizes += path.stat().st_size
     return sizes
+
+
+def hub_sums(page: Mapping[str, Any]) -> dict[str, str] | None:
+    """Of what the hub's API says of a revision, the sum of each file: sha256, or of a small one git's."""
+    found: dict[str, str] = {}
+    siblings = page.get("siblings")
+    for file in siblings if isinstance(siblings, list) else ():
+        if not isinstance(file, dict):
+            return None
+        large = file.get("lfs")
+        known = large.get("sha256") if isinstance(large, dict) else file.get("blobId")
+        if not isinstance(known, str) or not isinstance(file.get("rfilename"), str):
+            return None
+        found[file["rfilename"]] = known
+    return found or None
