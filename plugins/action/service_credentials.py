@@ -26,6 +26,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         files += [file for file in trusted(options["tls"]) if file.kind == "file"]
         arguments = {
             "tls": options["tls"],
+            "certificates": [service["tls"] for service in options["services"] if service["tls"]],
             "modes": {file.path: file.mode for file in files},
             "secrets": {file.path: text_on_host(self, file) for file in files},
         }

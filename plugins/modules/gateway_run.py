@@ -77,6 +77,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.readi
     leftovers,
     unread,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.clients_view import CLOCKS, refused
 
 # In the gateway's own folder, which root alone reads.
 _STAGED = f"{layout.GATEWAY}/staged"
@@ -110,6 +111,7 @@ def main() -> None:
     if not module.check_mode:
         shutil.rmtree(_STAGED, ignore_errors=True)  # of a run that was cut off
         if {"start", "reload"} & {*did}:
+            _require_shown(module, plan["tls"], secrets, ca)
             _require_valid(module, files)
         for path in other:
             _write(Path(path), files[path])
@@ -157,6 +159,14 @@ def _state(active: bool, enabled: bool, changed: list[str] | None, did: list[str
 def _holds(module: AnsibleModule, word: str, units: Iterable[str]) -> bool:
     """Of each unit: systemctl itself is content with one."""
     return all(module.run_command(["systemctl", word, "--quiet", unit])[0] == 0 for unit in units)
+
+
+def _require_shown(module: AnsibleModule, tls: Mapping[str, Any], secrets: Mapping[str, str], ca: str | None) -> None:
+    """Refuse a certificate that clients would, before it is brought."""
+    certificate, key = (secrets[tls[kind]["path"]] for kind in ("certificate", "key"))
+    proved = Path(ca).read_text("ascii", "replace") if ca and tls["ca"] and Path(ca).is_file() else None
+    if problem := refused(certificate, key, proved, tls["names"]):
+        module.fail_json(msg=f"the gateway: {problem}, and nothing of it was changed; {CLOCKS} [certificate-refused]")
 
 
 def _require_valid(module: AnsibleModule, files: Files) -> None:

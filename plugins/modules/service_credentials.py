@@ -27,6 +27,11 @@ options:
     description: C(tls) of the host's slice of the plan.
     type: dict
     required: true
+  certificates:
+    description: O(services[].tls) of those that have one, which the action takes of the plan.
+    type: list
+    elements: dict
+    default: []
   modes:
     description: Permissions by path, which the action takes of the plan.
     type: dict
@@ -61,11 +66,14 @@ changed_services:
   elements: str
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import clear_of_folders, holds, replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.clients_view import CLOCKS, refused
 
 _TRUST = ["update-ca-certificates"]
 
@@ -75,6 +83,7 @@ def main() -> None:
         argument_spec={
             "services": {"type": "list", "elements": "dict", "default": []},
             "tls": {"type": "dict", "required": True},
+            "certificates": {"type": "list", "elements": "dict", "default": []},
             "modes": {"type": "dict", "default": {}},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
         },
@@ -87,6 +96,12 @@ def main() -> None:
     other = [
         path for path, text in secrets.items() if text is None or not holds(path, text.encode(), int(modes[path], 8))
     ]
+    for tls in module.params["certificates"]:
+        if problem := _refused(tls, secrets, ca):
+            module.fail_json(
+                msg=f"{tls['certificate']['path']}: {problem}, and no key or certificate was changed; {CLOCKS} "
+                "[certificate-refused]"
+            )
     too_many = [ca] if ca not in secrets and (ca.is_file() or ca.is_symlink()) else []
     is_trusted = ca in other or bool(too_many) or (ca in secrets and not link.exists())
     if not module.check_mode:
@@ -103,6 +118,15 @@ def main() -> None:
     diffs += [_diff(link, "as it was\n", f"as {' '.join(_TRUST)} makes it\n")] if is_trusted else []
     changed = sorted(map(str, [*other, *too_many]))
     module.exit_json(changed=bool(diffs), changed_files=changed, diff=diffs)
+
+
+def _refused(tls: Mapping[str, Any], secrets: Mapping[Path, str | None], ca: Path) -> str:
+    """Why clients would refuse a service's certificate; in check mode there may be none yet."""
+    certificate, key = (secrets.get(Path(tls[kind]["path"])) for kind in ("certificate", "key"))
+    by = secrets.get(ca)
+    if not certificate or not key or (tls["ca"] and not by):
+        return ""
+    return refused(certificate, key, by if tls["ca"] else None, tls["names"])
 
 
 def _have_trusted(module: AnsibleModule, command: list[str]) -> None:

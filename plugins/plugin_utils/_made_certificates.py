@@ -64,7 +64,11 @@ class Made:
         if problem is not None:
             raise FleetError(problem)
         least = self.certificate_days + self.renewed_days
-        found = [] if self.ca.exists() and self._left(self.ca.read_text("ascii")) > least else [self.ca]
+        found = (
+            []
+            if self.ca.exists() and self._counts(described(self.ca.read_text("ascii"), self.now), least)
+            else [self.ca]
+        )
         return found + [Path(one["certificate"]["source"]) for one in services if not self._holds(one)]
 
     def _holds(self, service: Mapping[str, Any]) -> bool:
@@ -75,10 +79,12 @@ class Made:
             return False
         read = described(texts[0], self.now, texts[1])
         fits = read.get("of_key", False) and sorted(read["names"]) == sorted(service["names"])
-        return fits and read["days_left"] > self.renewed_days and is_issued(texts[0], ca)
+        return fits and self._counts(read, self.renewed_days) and is_issued(texts[0], ca)
 
-    def _left(self, certificate: str) -> float:
-        return float(described(certificate, self.now)["days_left"])
+    @staticmethod
+    def _counts(read: Mapping[str, Any], least: float) -> bool:
+        """Whether it holds now and for long enough: one that a clock of the future made does not hold yet."""
+        return bool(read["days_until"] <= 0 and read["days_left"] > least)
 
     def _issue(self, service: Mapping[str, Any]) -> None:
         """The key first: a certificate whose key is another's is made again by the next run."""

@@ -149,6 +149,7 @@ IO = {
     "_base/staging.py": "locks and free space",
     "_engines/tracing/declared.py": "the headers for a collector on the controller",
     "_subjects/tls/declared.py": "the paths of certificates on the controller",
+    "_subjects/tls/clients_view.py": "proves a certificate as clients do",
     "_subjects/tls/reading.py": "reads the certificates of services",
     "_operations/verify/tables.py": "the terminal's width",
     "_operations/undo/record.py": "keeps what was on a host before us",

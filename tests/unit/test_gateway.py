@@ -481,6 +481,8 @@ class Place:
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        self.refusal = ""
+        monkeypatch.setattr(gateway_run, "refused", lambda *_: self.refusal)
         monkeypatch.setattr(layout, "GATEWAY", str(self.gateway))
         monkeypatch.setattr(layout, "GATEWAY_READ", f"{self.systemctl}.read")
         monkeypatch.setattr(gateway_run, "CONFIG", f"{self.gateway}/haproxy.cfg")
@@ -499,6 +501,12 @@ class Place:
         arguments = {
             "plan": {
                 "units": dict.fromkeys(UNITS, "started"),
+                "tls": {
+                    "certificate": {"path": f"{self.gateway}/tls.crt"},
+                    "key": {"path": f"{self.gateway}/keys/{name}"},
+                    "ca": None,
+                    "names": ["llm.home"],
+                },
                 "files": {
                     f"{self.gateway}/haproxy.cfg": {"mode": "0644", "content": text},
                     f"{self.gateway}/bodies.cfg": {"mode": "0644", "content": f"# large bodies\n{bodies}\n"},
@@ -547,6 +555,18 @@ def test_the_files_come_as_one_set_and_only_what_differs(place: Place) -> None:
         ["reload"],
         ["a.map", "haproxy.cfg"],
     )
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_certificate_that_clients_refuse_is_not_brought(place: Place, is_there: bool) -> None:
+    """Of tests/unit/test_tls.py is why they would: here one of a clock that was ahead."""
+    if is_there:
+        place.run()
+    before, done = place.files(), place.done()
+    place.refusal = "clients refuse its certificate: certificate is not yet valid"
+    result = place.run("two")
+    assert result["failed"] and "not yet valid" in result["msg"] and "set the clock" in result["msg"]
+    assert (place.files(), place.done()) == (before, done)
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -748,6 +768,7 @@ CHAT = json.dumps({"choices": [{"message": {"content": "hello"}}]})
         ({"unkeyed": Reply(200, MODELS)}, "without a client's key it gave 200"),
         ({"/v1/chat/completions": Reply(404, "no such model")}, "a request for tiny gave 404"),
         ({"/v1/chat/completions": Reply(200, "{}")}, "came back without an answer"),
+        ({"shown": Reply(0, "certificate is not yet valid")}, "certificate is not yet valid; set the clock"),
     ],
 )
 def test_it_is_proved_as_a_client_sees_it(
@@ -766,9 +787,15 @@ def test_it_is_proved_as_a_client_sees_it(
 
     monkeypatch.setattr(proof, "fetch", fetch)
     monkeypatch.setattr(proof, "trusting", lambda _file: None)
+    refused = replies["shown"].text if "shown" in replies else ""
+    asked: list[Any] = []
+    monkeypatch.setattr(proof, "refused_at", lambda *about: asked.append(about) or refused)
     wanted = plan_of(folder)["hosts"]["titan"]["gateway"]["proof"]
     if words:
         with pytest.raises(proof.GatewayError, match=re.escape(words)):
             proof.prove(wanted, "right")
     else:
         assert proof.prove(wanted, "right") == {"tiny": "hello"}
+    ((_address, port, *about),) = asked
+    assert (port, *about[:2]) == (443, f"{layout.GATEWAY}/tls.crt", layout.trusted_ca(folder.name))
+    assert about[2][:2] == ["titan", "10.0.0.1"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import ke
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import SPEC as LLAMA_CPP
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC as VLLM
 from ansible_collections.gb10.fleet.plugins.modules import service_credentials
+from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import Pair, authority, issued, new_key
 
 SECRET = "word-that-nobody-may-see"
 TRUST = """#!/bin/sh
@@ -41,11 +43,18 @@ class Place:
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
         monkeypatch.setattr(layout, "trusted_link", lambda _path: f"{self.program}.link")
 
-    def run(self, key: str | None = SECRET, ca: str | None = "a CA", check: bool = False) -> dict[str, Any]:
+    def run(
+        self, key: str | None = SECRET, ca: str | None = "a CA", check: bool = False, pair: Pair | None = None
+    ) -> dict[str, Any]:
         secrets = {str(self.key): key} | ({} if ca is None else {str(self.ca): ca})
+        paths = {kind: f"{self.folder}/secrets/chat.{kind}" for kind in ("certificate", "key")}
+        tls = {kind: {"path": path} for kind, path in paths.items()} | {"ca": "ca.crt", "names": ["titan"]}
+        if pair:
+            secrets |= {paths["certificate"]: pair.certificate.decode(), paths["key"]: pair.key.decode()}
         arguments = {
             "tls": {"path": str(self.ca)},
-            "modes": {str(self.key): "0600", str(self.ca): "0644"},
+            "certificates": [tls] if pair else [],
+            "modes": {str(self.key): "0600", str(self.ca): "0644"} | dict.fromkeys(paths.values(), "0600"),
             "secrets": secrets,
             "_ansible_check_mode": check,
             "_ansible_diff": True,
@@ -79,6 +88,20 @@ def test_what_differs_is_written_and_nothing_else(place: Place) -> None:
     assert (again["changed"], again["diff"], place.trusted()) == (False, [], 1)
     other = place.run(key="another")
     assert (other["changed_files"], place.key.read_text(), place.trusted()) == ([str(place.key)], "another", 1)
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_certificate_that_clients_refuse_is_not_brought(place: Place, check: bool) -> None:
+    """By the host's clock, as of a controller whose clock is ahead."""
+    now, key = datetime.now(UTC), new_key()
+    ca = Pair(authority(key, "x", now, 3650), key)
+    early = place.run(
+        ca=ca.certificate.decode(), pair=issued(ca, ["titan"], now + timedelta(days=300), 365), check=check
+    )
+    assert early["failed"] and "not yet valid" in early["msg"] and "set the clock" in early["msg"]
+    assert not place.ca.exists() and not place.key.exists() and place.trusted() == 0
+    good = place.run(ca=ca.certificate.decode(), pair=issued(ca, ["titan"], now, 365), check=check)
+    assert len(good["changed_files"]) == 4
 
 
 @pytest.mark.parametrize("harm", ["mode", "link", "folder", "gone"])

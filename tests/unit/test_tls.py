@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -28,6 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tabl
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import read_declaration
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.clients_view import refused, refused_at
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.judge import of_owner, problems
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import (
     Pair,
@@ -205,6 +208,87 @@ def test_a_damaged_ca_is_not_silently_replaced(tmp_path: Path, harm: Callable[[P
     assert finding.severity == "error" and "damaged" in finding.remedy
     with pytest.raises(FleetError, match="input-tls-ca"):
         made(tmp_path).bring("home", [tls], dry=False)
+
+
+@pytest.mark.parametrize("ahead", [2, 330, 3600])
+def test_what_a_clock_of_the_future_made_is_made_anew(tmp_path: Path, ahead: int) -> None:
+    """Harm 1: else the next run brings it to each client, for as long as the clock was ahead."""
+    tls = tls_of(tmp_path)
+    made(tmp_path, NOW + timedelta(days=ahead)).bring("home", [tls], dry=False)
+    both = [tls["ca"], tls["certificate"]["source"]]
+    assert made(tmp_path).bring("home", [tls], dry=True) == both
+    assert made(tmp_path).bring("home", [tls], dry=False) == both
+    assert made(tmp_path).bring("home", [tls], dry=False) == []
+    texts = [Path(path).read_text() for path in both]
+    assert all(described(text, NOW)["days_until"] <= 0 for text in texts) and is_issued(texts[1], texts[0])
+    # its end was too far away, too, but the CA of a clock that is right holds as before
+    renewed = made(tmp_path, NOW + timedelta(days=330))
+    assert renewed.bring("home", [tls], dry=False) == both[1:]
+    assert made(tmp_path).bring("home", [tls], dry=False) == both[1:]
+
+
+def shown(begins: int = -1, days: int = 30, names: tuple[str, ...] = ("titan", "192.0.2.7"), ca: Pair = CA) -> Pair:
+    return issued(ca, names, datetime.now(UTC) + timedelta(days=begins + 1), days)
+
+
+def ca_now(begins: int = -1) -> Pair:
+    return Pair(authority(CA_KEY, "x", datetime.now(UTC) + timedelta(days=begins + 1), 3650), CA_KEY)
+
+
+OTHER_KEY = new_key()
+
+
+@pytest.mark.parametrize(
+    ("pair", "ca", "why"),
+    [
+        (shown(ca=ca_now()), ca_now(), ""),
+        (shown(3, ca=ca_now()), ca_now(), "titan refuse its certificate: certificate is not yet valid"),
+        (shown(-90, ca=ca_now()), ca_now(), "certificate has expired"),
+        (shown(names=("spark-2", "192.0.2.7"), ca=ca_now()), ca_now(), "Hostname mismatch"),
+        (shown(names=("titan", "192.0.2.9"), ca=ca_now()), ca_now(), "IP address mismatch"),
+        (shown(ca=ca_now()), ca_now(3), "certificate is not yet valid"),
+        (shown(ca=ca_now()), Pair(authority(OTHER_KEY, "x", datetime.now(UTC), 30), OTHER_KEY), "certificate"),
+        # one of the owner's counts by itself
+        (shown(ca=ca_now()), None, ""),
+        (shown(names=("elsewhere",), ca=ca_now()), None, ""),
+        (shown(3, ca=ca_now()), None, "certificate is not yet valid"),
+        (shown(-90, ca=ca_now()), None, "certificate has expired"),
+        (Pair(shown(ca=ca_now()).certificate, OTHER_KEY), None, "the certificate can't be used"),
+    ],
+)
+def test_a_certificate_is_judged_as_clients_do(tmp_path: Path, pair: Pair, ca: Pair | None, why: str) -> None:
+    """Before it is brought, and of what a server shows; by the clock of where that happens."""
+    proved = ca.certificate.decode() if ca else None
+    found = refused(pair.certificate.decode(), pair.key.decode(), proved, ["titan", "192.0.2.7"])
+    assert (why in found) and bool(found) == bool(why)
+    if "can't be used" in why:
+        return
+    files = {name: tmp_path / name for name in ("crt", "key", "ca")}
+    for name, content in (("crt", pair.certificate), ("key", pair.key), ("ca", ca.certificate if ca else b"")):
+        files[name].write_bytes(content)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files["crt"], files["key"])
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        pool.submit(_shake, server, context)
+        here = refused_at(
+            "127.0.0.1",
+            server.getsockname()[1],
+            str(files["crt"]),
+            str(files["ca"]) if ca else None,
+            ["titan", "192.0.2.7"],
+        )
+        server.shutdown(socket.SHUT_RDWR)
+    assert (why in here) and bool(here) == bool(why)
+
+
+def _shake(server: socket.socket, context: ssl.SSLContext) -> None:
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as one:
+            one.recv(1)
 
 
 def test_hosts_at_once_agree_on_one_ca(tmp_path: Path) -> None:

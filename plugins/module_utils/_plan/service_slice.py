@@ -57,7 +57,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
         "status_file": layout.status_file(placed.name),
         "memory_bytes": rank.share.taken.expected,
         "memory_floor_bytes": gib(fact("memory", "floor_gib")),
-        "proof": _proof(service, host) if is_head else None,
+        "proof": _proof(service, host, inventory) if is_head else None,
     }
 
 
@@ -137,7 +137,7 @@ def _secret(placed: Placed) -> dict[str, str]:
     return {"path": layout.group_secret(placed.name), "head": placed.head.name}
 
 
-def _proof(service: Decided, host: str) -> dict[str, Any]:
+def _proof(service: Decided, host: str, inventory: str) -> dict[str, Any]:
     """What is asked of the endpoint, and what its start is compared with."""
     placed, plan = service.placed, service.plan
     return {
@@ -145,6 +145,7 @@ def _proof(service: Decided, host: str) -> dict[str, Any]:
         "key_file": placed.key_file or "",
         "key_form": placed.engine.spec.key.form,
         "certificate": placed.certificate,
+        **_clients_proof(placed, inventory),
         "health": service.ranks[0].supervisor["probes"]["health"],
         "request": asdict(placed.engine.example(placed.recipe["kind"], plan["served_name"])),
         "boot_lines": placed.engine.spec.boot_lines,
@@ -154,6 +155,13 @@ def _proof(service: Decided, host: str) -> dict[str, Any]:
         "boots": slices.observation(layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
         "expected": _expected(plan["kv"], placed.image["release"]),
     }
+
+
+def _clients_proof(placed: Placed, inventory: str) -> dict[str, Any]:
+    """By what clients prove the certificate; ca: on the host, None for one of the owner's."""
+    if not placed.tls:
+        return {}
+    return {"ca": layout.trusted_ca(inventory) if placed.tls["ca"] else None, "names": placed.tls["names"]}
 
 
 def _expected(kv: Mapping[str, Any], release: str | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..._base.findings import Finding, host_warning
 from ..._on_host.rank.client import Reply, fetch, trusting
+from ..._subjects.tls.clients_view import CLOCKS, refused_at
 from .service import answered
 
 # How long it may take to see that a service serves, by its own looks a second apart, and to read its files.
@@ -39,6 +40,9 @@ def prove(proof: Mapping[str, Any], key: str) -> dict[str, str]:
         return fetch(url + path, key, _ANSWER_S, body, tls=tls)
 
     _until(lambda: ask("/health", ""), "its /health")
+    problem = refused_at("127.0.0.1", proof["port"], proof["certificate"], proof["ca"], proof["names"])
+    if problem:
+        raise GatewayError(f"{problem}; {CLOCKS}")
     _require_keys(ask)
     _require_models(_until(lambda: ask("/v1/models", key), "/v1/models with a client's key"), proof["models"])
     return {one["model"]: _answer(ask, key, one) for one in proof["requests"]}

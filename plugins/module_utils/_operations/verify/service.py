@@ -13,11 +13,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..._host.probe.parts import Run
 from ..._on_host.rank.client import Reply, fetch, trusting
 from ..._on_host.rank.endpoint import judged
 from ..._on_host.rank.listener import stranger
+from ..._subjects.tls.clients_view import refused_at
 
 _UNIT_FIELDS = (
     *("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp"),
@@ -82,6 +84,15 @@ def _unanswered(error: str) -> dict[str, Any]:
     return {"ok": False, "answer": "", "fingerprint": "", "error": error}
 
 
+def _shown_otherwise(proof: Mapping[str, Any]) -> dict[str, Any] | None:
+    """An answer that is none, where clients refuse what the endpoint shows them."""
+    if not proof["certificate"]:
+        return None
+    at = urlsplit(proof["url"])
+    problem = refused_at(str(at.hostname), at.port or 443, proof["certificate"], proof["ca"], proof["names"])
+    return _unanswered(problem) if problem else None
+
+
 def document(path: str) -> dict[str, Any] | None:
     """A file of the supervisor, which replaces its files as a whole; None where there is none that can be read."""
     try:
@@ -129,7 +140,7 @@ def read_service(run: Run, service: Mapping[str, Any], key: str) -> dict[str, An
     if healthy.status == 200:
         problem = stranger(url, first_process(run, service["container"]["name"])) if key else None
         refused = _unanswered(f"{problem}, so that its key is not sent there") if problem else None
-        reply = refused or ask(url, proof["request"], key, tls)
+        reply = refused or _shown_otherwise(proof) or ask(url, proof["request"], key, tls)
     return {
         "unit": state,
         "supervisor": supervisor_status(service["status_file"]),

@@ -63,6 +63,8 @@ def gateway_slice(
             "port": gateway["port"],
             "name": gateway["name"],
             "certificate": CERTIFICATE,
+            "ca": layout.trusted_ca(inventory) if tls["ca"] else None,
+            "names": tls["names"],
             "models": [name for backend in offered for name in backend.names],
             "requests": [_request(backend) for backend in offered if _is_json(backend)],
         },
