@@ -13,7 +13,6 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.derive import as_file, derive
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
@@ -21,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoin
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.modules.recipe_new import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import recipes_folder, write_new
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -30,7 +30,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
-        folder = self._folder(options, task_vars or {})
+        folder = recipes_folder(options["folder"], task_vars or {}, "recipe_new_to")
         try:
             checkpoint = self._checkpoint(options, folder.parent)
         except FleetError as problem:
@@ -46,20 +46,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             folder / f"{name}.yml": as_file(recipe, checkpoint, name),
             folder / "configs" / f"{name}.json": json.dumps(checkpoint["config"], indent=2) + "\n",
         }
-        for path in texts:
-            if path.exists():
-                raise AnsibleActionFail(
-                    f"nothing was written: {path} is there already, and is yours; expected: no such file; do this: mv "
-                    f"{path} away, or name another folder: -e recipe_new_to=FOLDER"
-                )
+        diff = write_new(texts, "recipe_new_to", dry=self._task.check_mode)
         if not self._task.check_mode:
-            for path, text in texts.items():
-                replace_file(path, text.encode())
             keep(folder.parent, checkpoint)
-        diff = [
-            {"before": "", "after": text, "before_header": "no file", "after_header": str(path)}
-            for path, text in texts.items()
-        ]
         for sentence in sentences:
             Display().warning(sentence)
         path = next(iter(texts))
@@ -75,15 +64,3 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if kept is not None and revision in (None, kept["revision"]):
             return kept
         return read_hub(HubApi.of_environment(), model, revision)
-
-    def _folder(self, options: dict[str, Any], variables: dict[str, Any]) -> Path:
-        if options["folder"]:
-            return Path(options["folder"]).absolute()
-        sources = [Path(source) for source in variables.get("ansible_inventory_sources") or ()]
-        folders = [source if source.is_dir() else source.parent for source in sources if source.exists()]
-        if len({*folders}) == 1:
-            return folders[0].absolute() / "recipes"
-        raise AnsibleActionFail(
-            "nothing was written: it is not said where the recipe goes; expected: one inventory, or a folder; do this: "
-            "write -i inventories/site, or -e recipe_new_to=inventories/site/recipes"
-        )

@@ -3,6 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +204,69 @@ def test_a_written_command_is_read_as_vllm_reads_it(words: str, flags: dict[str,
 def test_a_shells_command_is_split_as_a_shell_does() -> None:
     words = words_of("vllm serve x/y \\\n --a 'b c' \\\n --d=\"e\" # remark")
     assert words == ["vllm", "serve", "x/y", "--a", "b c", "--d=e"]
+
+
+# The playbook -----------------------------------------------------------------------------------------------------
+
+CLONE = Path(__file__).parents[2]
+THEIRS = yaml.safe_dump(ROWS["eugr-solo"]["source"])
+PAGE = (CLONE / "docs" / "recipes.md").read_text("utf-8")
+(PRINTED,) = re.findall(r"(?m)^    (ansible-playbook .*recipe_import_file=.*)$", PAGE)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """This one, in whose inventories one can be written."""
+    (tmp_path / "inventories").mkdir()
+    for entry in [*CLONE.iterdir(), *(CLONE / "inventories").iterdir()]:
+        if entry.name not in ("inventories", "site") and not entry.name.startswith("."):
+            (tmp_path / entry.relative_to(CLONE)).symlink_to(entry)
+    return tmp_path
+
+
+def play(clone: Path, command: str) -> tuple[int, str]:
+    words = [str(Path(sys.executable).with_name("ansible-playbook")), *shlex.split(command)[1:]]
+    environment = {**os.environ, "COLUMNS": "10000", "ANSIBLE_NOCOLOR": "1"}
+    done = subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_printed_line_imports_and_never_overwrites(clone: Path) -> None:
+    (clone / "qwen3-coder-next-fp8.yaml").write_text(THEIRS)
+    code, output = play(clone, PRINTED)
+    file = clone / "inventories" / "site" / "recipes" / "qwen3-coder-next-fp8.yml"
+    assert code == 0, output
+    recipe = yaml.safe_load(file.read_text())
+    sentences = import_recipe(yaml.safe_load(THEIRS), "qwen3-coder-next-fp8")[1]
+    assert sentences and all(one.sentence() in output for one in sentences)
+    kept = [one for one in sentences if one.rule not in ALWAYS]
+    assert [*map(len, recipe["status"]["left_out"])] == [min(500, len(one.sentence())) for one in kept]
+    file.write_text(file.read_text() + "# of its owner\n")
+    before = file.read_text()
+    for command in (PRINTED, f"{PRINTED} --check"):
+        code, output = play(clone, command)
+        assert code == 2 and f"{file} is there already, and is yours" in output
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda line: line.replace("qwen3-coder-next-fp8.yaml", "none.yaml"), "/none.yaml: No such file or directory"),
+        (lambda line: re.sub(r"-e recipe_import_file=\S+", "", line), "write -e recipe_import_file="),
+        (lambda line: line.replace("qwen3-coder-next-fp8.yaml", "inventories"), "Is a directory"),
+    ],
+)
+def test_what_can_not_be_imported_is_one_sentence(clone: Path, change: Callable[[str], str], words: str) -> None:
+    code, output = play(clone, change(PRINTED))
+    assert code == 2 and words in output and "Traceback" not in output and "{{" not in output
+    assert not (clone / "inventories" / "site").exists()
+
+
+def test_a_plan_warns_until_its_owner_has_seen_to_each(tmp_path: Path) -> None:
+    recipe, _ = imported("eugr-solo")
+    assert recipe["status"]["left_out"]
+    (found,) = [one for one in parse(recipe, "r.yml: ")[1] if one.rule == "recipe-left-out"]
+    assert (found.severity, recipe["status"]["left_out"][0] in found.found) == ("warning", True)
+    recipe["status"]["left_out"] = []
+    assert "recipe-left-out" not in {one.rule for one in parse(recipe, "r.yml: ")[1]}

@@ -16,6 +16,7 @@ from typing import Any
 from ..._base.findings import Finding, Severity, error, finding, hint, ordered, warning
 from ..._base.gb10 import fact
 from ..._base.place import Place
+from ..._base.received import one_line
 from ..._base.schema import Spec, check, describe
 from ..._facts.models.facts import config_name, model_of
 from ..._facts.models.purpose import CHAT
@@ -120,6 +121,10 @@ _OURS = frozenset(
 )
 
 
+# A sentence has the words of a file that others wrote.
+_MOST_WORDS = 500
+
+
 def import_recipe(source: Any, name: str) -> tuple[RecipeData | None, list[Finding]]:
     """Return our recipe, named ``name``, and all that could not be carried over; no recipe where an error prevents it.
 
@@ -139,6 +144,8 @@ def import_recipe(source: Any, name: str) -> tuple[RecipeData | None, list[Findi
     if written is None:
         return None, ordered(findings)
     recipe, problems = parse(written, Place(recipe=name, thing=name))
+    if recipe is not None and findings:
+        recipe["status"]["left_out"] = [one_line(finding.sentence(), _MOST_WORDS) for finding in ordered(findings)]
     return recipe, ordered([*findings, *problems])
 
 

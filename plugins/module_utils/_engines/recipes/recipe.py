@@ -64,6 +64,7 @@ def parse(data: Any, place: Place, engines: Mapping[str, Engine] = ENGINES) -> t
             *_reason_problems(recipe, place),
             *_unpinned(recipe, place),
             *_known_bad(recipe, place),
+            *_left_out(recipe, place),
         ]
     usable = not any(finding.severity == "error" for finding in findings)
     return (recipe if usable else None), findings
@@ -273,6 +274,19 @@ def _known_bad(recipe: RecipeData, place: Place) -> Iterator[Finding]:
         where, found = place.below("status", "state"), f"known-bad, says {status['by']}"
         remedy = status.get("note", "use another recipe")
         yield warning("recipe-known-bad", where, found=found, expected="a recipe that works", remedy=remedy)
+
+
+def _left_out(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+    left_out = recipe["status"].get("left_out")
+    if left_out:
+        yield warning(
+            "recipe-left-out",
+            place.below("status", "left_out"),
+            found=f"{len(left_out)} {'thing' if len(left_out) == 1 else 'things'} of the recipe that it was imported "
+            f"from are not in it, the first: {left_out[0]}",
+            expected="all that the model needs",
+            remedy="take out each line of left_out in the recipe once you have seen to it",
+        )
 
 
 def _is_json(value: Any) -> bool:

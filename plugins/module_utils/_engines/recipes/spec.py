@@ -284,6 +284,8 @@ STATUS: Spec = {
         },
         "hardware": {**_TEXT, "required": True},
         "note": _TEXT,
+        # what the recipe that it was imported from has, and it has not
+        "left_out": {"type": "list", "max": 200, "elements": _TEXT},
     },
 }
 

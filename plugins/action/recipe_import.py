@@ -1,0 +1,60 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.recipe_import: runs on the controller, reaches no host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils import api
+from ansible_collections.gb10.fleet.plugins.module_utils._base.foreign_files import content_of
+from ansible_collections.gb10.fleet.plugins.modules.recipe_import import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import recipes_folder, write_new
+
+# A recipe has some kilobytes.
+_MOST_BYTES = 1 << 20
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        if not options["file"]:
+            raise AnsibleActionFail(
+                "nothing was written: no recipe is named; expected: another project's recipe; do this: write -e "
+                "recipe_import_file=THEIRS.yaml"
+            )
+        theirs = Path(options["file"]).absolute()
+        folder = recipes_folder(options["folder"], task_vars or {}, "recipe_import_folder")
+        name = options["name"] or theirs.stem.lower()
+        imported = api.import_recipe(_text(theirs), name)
+        for sentence in imported["sentences"]:
+            Display().warning(sentence)
+        if imported["recipe"] is None:
+            raise AnsibleActionFail(f"nothing was written: {theirs} can't be imported, for the reasons above")
+        body = yaml.safe_dump(imported["recipe"], sort_keys=False, allow_unicode=True, width=120)
+        head = f"# Imported from {theirs.name}. Edit it: it is yours. docs/recipes.md says what each key means.\n"
+        path = folder / f"{name}.yml"
+        diff = write_new({path: f"---\n{head}{body}"}, "recipe_import_folder", dry=self._task.check_mode)
+        return result | {"changed": True, "path": str(path), "sentences": imported["sentences"], "diff": diff}
+
+
+def _text(path: Path) -> str:
+    try:
+        return content_of(path, _MOST_BYTES).decode("utf-8")
+    except (OSError, ValueError) as problem:
+        found = getattr(problem, "strerror", None) or str(problem)
+        raise AnsibleActionFail(
+            f"nothing was written: {path}: {found}; expected: another project's recipe, a YAML file; do this: correct "
+            "-e recipe_import_file=, a path from the folder where you are, or a whole one"
+        ) from None
