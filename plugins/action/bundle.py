@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base import sizes
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import unwritten
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.build import Order, build, summary
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle, earlier
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.manifest import LEAST_PART
@@ -49,9 +50,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         except FleetError as problem:
             raise AnsibleActionFail(str(problem)) from None
         except OSError as problem:
-            raise AnsibleActionFail(
-                f"{problem.filename or folder}: {problem.strerror}; see to that, and run again: what has come is kept"
-            ) from None
+            words = unwritten(problem, folder, "a folder of yours", "see to that, and run again")
+            raise AnsibleActionFail(f"{words}: what has come is kept") from None
         show(words := summary(made, folder))
         diff = {"before": "", "after": "".join(f"{path}: removed\n" for path in made.dropped)}
         return result | {

@@ -13,7 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.export import gpustack, kubernetes
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.service import Carried
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.text import Changes, as_text, changes
@@ -62,7 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             raise AnsibleActionFail(f"nothing was written: {problem}") from None
         except OSError as problem:
             raise AnsibleActionFail(
-                f"{problem.filename or folder}: {problem.strerror}; see to that, and run again"
+                unwritten(problem, folder, "a folder of yours", "make it writable, and run again")
             ) from None
         for sentence in refused:
             Display().warning(f"not written: {sentence}")

@@ -14,7 +14,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.published import content, is_same, refused
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import read
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import dump
@@ -65,10 +65,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         except _publisher.KeygenError as problem:
             raise AnsibleActionFail(f"{key}: nothing can be signed with it: {problem}") from None
         except OSError as problem:
-            raise AnsibleActionFail(
-                f"{problem.filename}: {problem.strerror}; expected folders of yours for what is published and for the "
-                "key; make them, or name others with publish_folder and publish_key"
-            ) from None
+            expected = "folders of yours for what is published and for the key"
+            remedy = "make them, or name others with publish_folder and publish_key"
+            raise AnsibleActionFail(unwritten(problem, folder, expected, remedy)) from None
         return result | {"changed": is_new, "published": changed, "public_key": known}
 
     @staticmethod

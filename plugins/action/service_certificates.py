@@ -13,6 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import unwritten
 from ansible_collections.gb10.fleet.plugins.modules.service_certificates import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._made_certificates import Made
@@ -30,10 +31,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         try:
             written = made.bring(options["inventory"], options["services"], dry=self._task.check_mode)
         except OSError as error:
-            raise AnsibleActionFail(
-                f"{error.filename}: a certificate can't be kept there ({error.strerror}); expected a folder of yours "
-                "beside the inventory; make it writable, or name a certificate of yours with tls in the service"
-            ) from error
+            expected = "a folder of yours beside the inventory, where a certificate can be kept"
+            remedy = "make it writable, or name a certificate of yours with tls in the service"
+            raise AnsibleActionFail(unwritten(error, Path(options["ca"]).parent, expected, remedy)) from error
         except FleetError as problem:
             raise AnsibleActionFail(str(problem)) from None
         return result | {"changed": bool(written), "made": written}

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import unwritten
 from ansible_collections.gb10.fleet.plugins.modules.service_keys import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import keep
@@ -31,8 +32,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             try:
                 made = [str(file) for file in files if keep(file, secrets.token_hex(_KEY_BYTES).encode() + b"\n")]
             except OSError as error:
-                raise AnsibleActionFail(
-                    f"{error.filename}: a key can't be kept there ({error.strerror}); expected a folder of yours "
-                    "beside the inventory; make it writable, or name a file of yours with api_key_file in the service"
-                ) from error
+                expected = "a folder of yours beside the inventory, where a key can be kept"
+                remedy = "make it writable, or name a file of yours with api_key_file in the service"
+                raise AnsibleActionFail(unwritten(error, files[0].parent, expected, remedy)) from error
         return result | {"changed": bool(made), "made": made}

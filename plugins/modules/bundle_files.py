@@ -67,7 +67,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import BUNDLE
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
 from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import require_space
 
@@ -99,7 +99,7 @@ def main() -> None:
     except FleetError as error:
         module.fail_json(msg=str(error))
     except OSError as error:
-        module.fail_json(msg=f"{error.filename or folder}: {error.strerror}; see to that, and run again")
+        module.fail_json(msg=unwritten(error, folder, "a disk that takes files", "see to that, and run again"))
     diff = {"before": "", "after": as_text(folder, {name: files[name]["bytes"] for name in missing})}
     module.exit_json(changed=bool(missing or module.params["arrived"]), missing=missing, diff=diff)
 

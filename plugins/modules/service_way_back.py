@@ -63,7 +63,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.trial import read_index, restore
 
 
@@ -90,7 +90,14 @@ def main() -> None:
         found = index["files"] if index else _wanted(service, module.params["files"])
         changed = index is None
         if changed and not module.check_mode:
-            _keep(module, folder, service, found)
+            try:
+                _keep(module, folder, service, found)
+            except OSError as problem:
+                shutil.rmtree(folder, ignore_errors=True)
+                module.fail_json(
+                    msg=f"{service}: its way back can't be kept, and nothing was changed: "
+                    f"{unwritten(problem, folder, 'a folder that root can write', 'make it writable')}"
+                )
     else:
         found = index["files"] if index and state == "restored" else {}
         changed = index is not None

@@ -10,6 +10,8 @@ import os
 import secrets
 from pathlib import Path
 
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+
 _IGNORE = "# secrets: made by gb10.fleet, for this machine alone\n*\n"
 
 
@@ -18,7 +20,7 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     ignore = folder / ".gitignore"
     if not ignore.exists():
-        ignore.write_text(_IGNORE, encoding="ascii")
+        replace_file(ignore, _IGNORE.encode())
 
 
 def keep(path: Path, content: bytes) -> bool:
@@ -39,6 +41,8 @@ def keep(path: Path, content: bytes) -> bool:
             path.hardlink_to(part)
         except FileExistsError:
             return False
+    except OSError as problem:
+        raise OSError(problem.errno, problem.strerror, str(path)) from problem  # the system may have named no file
     finally:
         part.unlink(missing_ok=True)
     return True

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
 
 
 def recipes_folder(named: str | None, variables: Mapping[str, Any], variable: str) -> Path:
@@ -40,10 +40,8 @@ def write_new(texts: Mapping[Path, str], variable: str, *, dry: bool) -> list[di
         try:
             replace_file(path, text.encode())
         except OSError as problem:
-            raise AnsibleActionFail(
-                f"{path}: it can't be written ({problem.strerror}); expected: a folder of yours with room; do this: "
-                f"make room or make it writable, or name another folder: -e {variable}=FOLDER"
-            ) from None
+            remedy = f"make it writable, or name another folder: -e {variable}=FOLDER"
+            raise AnsibleActionFail(unwritten(problem, path, "a folder of yours", remedy)) from None
     return [
         {"before": "", "after": text, "before_header": "no file", "after_header": str(path)}
         for path, text in texts.items()

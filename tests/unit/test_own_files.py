@@ -12,6 +12,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -339,3 +340,20 @@ def test_a_file_whose_parts_do_not_make_it_is_begun_anew(tmp_path: Path) -> None
     with pytest.raises(FleetError, match="another sum than it was offered with"):
         incoming.verified("model.bin")
     assert incoming.recipe() is None
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_what_can_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """A descriptor that takes no more names no file."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=re.escape(f"'{tmp_path}/x'")) as refused:
+        own_files.replace_file(tmp_path / "x", b"content")
+    is_full = number != errno.EROFS
+    assert ("make room there" in str(refused.value)) is is_full and not [*tmp_path.iterdir()]
+    words = own_files.unwritten(refused.value, "/elsewhere", "a folder of yours", "make it writable")
+    assert words.startswith(f"{tmp_path}/x: {os.strerror(number)}; expected ") and "None" not in words
+    assert ("make room there" in words) is is_full and ("make it writable" in words) is not is_full

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 from ipaddress import ip_address
 from pathlib import Path
@@ -325,3 +327,24 @@ def test_packages_of_one_update_are_apart_from_those_that_roles_install() -> Non
 def test_what_vllm_prints_on_a_gb10_is_read(name: str, log: BootLog) -> None:
     """No estimate of CUDA graphs is taken for what they take."""
     assert parse_boot_log((HOSTS.parent / "vllm_logs" / f"{name}.log").read_text()) == log
+
+
+def test_a_busy_program_is_known_by_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway beside a probe: connections that close while its descriptors are read are none of its listener."""
+    real = Path.readlink
+    closed: list[Path] = []
+
+    def readlink(path: Path) -> Path:
+        if path.parent.name == "fd" and path.parent.parent.name == str(os.getpid()) and len(closed) < 3:
+            closed.append(path)
+            raise FileNotFoundError(2, "closed meanwhile", str(path))
+        return real(path)
+
+    inside = [os.open("/dev/null", os.O_RDONLY) for _ in range(3)]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        inode = real(Path(f"/proc/self/fd/{server.fileno()}")).name[8:-1]
+        monkeypatch.setattr(Path, "readlink", readlink)
+        owners = state._socket_owners({inode: None})
+    for descriptor in inside:
+        os.close(descriptor)
+    assert len(closed) == 3 and owners[inode][0]

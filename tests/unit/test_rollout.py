@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +209,39 @@ def test_whose_requests_wait() -> None:
 
 class StopError(Exception):
     pass
+
+
+def test_what_can_not_be_kept_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No room, in the middle of it: half a way back is none, and the sentence has the path and what helps."""
+    for name in ("SERVICES", "UNITS", "SECRETS", "OVERLAYS"):
+        monkeypatch.setattr(service_way_back.layout, name, str(tmp_path / name))
+        (tmp_path / name).mkdir()
+    (tmp_path / "SERVICES/a.json").write_text("old")
+    (tmp_path / "SECRETS/a.key").write_text("k3y")
+    written: list[int] = []
+
+    def full(descriptor: int) -> None:
+        written.append(descriptor)
+        if len(written) > 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    class Module:
+        check_mode = False
+
+        def __init__(self, **_options: Any) -> None:
+            self.params = {"service": "a", "files": [], "image": "img:1", "state": "kept"}
+
+        def fail_json(self, msg: str) -> None:
+            raise StopError(msg)
+
+    monkeypatch.setattr(service_way_back, "AnsibleModule", Module)
+    monkeypatch.setattr(os, "fsync", full)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StopError, match=f"nothing was changed: {tmp_path}.*No space left on device.*make room there"):
+        service_way_back.main()
+    assert len(written) == 2 and sorted(path for path in tmp_path.rglob("*") if path.is_file()) == [
+        path for path in before if path.is_file()
+    ]
 
 
 def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ its own, for whoever wants to know, it is noted once, and what it held begins an
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
@@ -83,19 +84,38 @@ def holds(path: Path, content: bytes, mode: int) -> bool:
 
 def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write a file so that a reader sees the old or the new one, never a part, whatever ends this process."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # under a name that no other writer has: of two at once, one file comes out whole
-    descriptor, partial = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            os.fchmod(descriptor, mode)
-            stream.write(content)
-            stream.flush()
-            os.fsync(descriptor)
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # under a name that no other writer has: of two at once, one file comes out whole
+        descriptor, partial = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                os.fchmod(descriptor, mode)
+                stream.write(content)
+                stream.flush()
+                os.fsync(descriptor)
+            Path(partial).replace(path)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+    except OSError as problem:
+        # what a descriptor could not take names no file, and who only passes it on names no remedy
+        words = f"{problem.strerror} (make room there, and run again)" if _is_full(problem) else problem.strerror
+        raise OSError(problem.errno, words, str(path)) from problem
+
+
+def _is_full(problem: OSError) -> bool:
+    return problem.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def unwritten(problem: OSError, folder: Path | str, expected: str, remedy: str) -> str:
+    """Why a file could not be written, in a sentence. folder: where, if the system names no file. expected, remedy:
+    where it is not that the disk is full."""
+    place = problem.filename or folder
+    if _is_full(problem):
+        expected, remedy = "room for it", f"make room there (df -h {place}; df -i {place}), and run again"
+    found = os.strerror(problem.errno) if problem.errno else str(problem)
+    return f"{place}: {found}; expected {expected}; {remedy}"
 
 
 def _in_words(error: Exception) -> str:

@@ -4,6 +4,7 @@ judge it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import re
@@ -204,7 +205,7 @@ def _socket_owners(sockets: Mapping[str, object]) -> dict[str, tuple[str, str]]:
         if not process.name.isdigit():
             continue
         try:
-            links = [str(entry.readlink()) for entry in (process / "fd").iterdir()]
+            links = _links(process)
             held = [link[8:-1] for link in links if link.startswith("socket:[") and link[8:-1] in sockets]
             if held:
                 name = (process / "comm").read_text(encoding="utf-8").strip()
@@ -213,6 +214,15 @@ def _socket_owners(sockets: Mapping[str, object]) -> dict[str, tuple[str, str]]:
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue  # it ended meanwhile, or belongs to a user namespace that we can't look into
     return owners
+
+
+def _links(process: Path) -> list[str]:
+    """What a process has open. A busy one closes some while it is looked at."""
+    found = []
+    for entry in (process / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(str(entry.readlink()))
+    return found
 
 
 def container_id(cgroup: str) -> str:
