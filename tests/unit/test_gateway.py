@@ -19,6 +19,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
@@ -471,7 +472,7 @@ touch "$0.is-active" "$0.is-enabled" "$0.read"
 """
 
 
-class Place:
+class Titan:
     """A gateway's host, with a HAProxy that refuses one word and a systemctl that notes what it is asked."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -535,11 +536,11 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Place:
-    return Place(tmp_path, monkeypatch, capsys)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Titan:
+    return Titan(tmp_path, monkeypatch, capsys)
 
 
-def test_the_files_come_as_one_set_and_only_what_differs(place: Place) -> None:
+def test_the_files_come_as_one_set_and_only_what_differs(place: Titan) -> None:
     assert place.run(check=True, key=None)["did"] == ["enable", "start"] and place.files() == {}
     first = place.run()
     assert (first["changed"], len(first["changed_files"]), place.done()) == (
@@ -558,7 +559,7 @@ def test_the_files_come_as_one_set_and_only_what_differs(place: Place) -> None:
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_a_certificate_that_clients_refuse_is_not_brought(place: Place, is_there: bool) -> None:
+def test_a_certificate_that_clients_refuse_is_not_brought(place: Titan, is_there: bool) -> None:
     """Of tests/unit/test_tls.py is why they would: here one of a clock that was ahead."""
     if is_there:
         place.run()
@@ -570,7 +571,9 @@ def test_a_certificate_that_clients_refuse_is_not_brought(place: Place, is_there
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_what_haproxy_refuses_leaves_every_file_and_the_gateway_as_they_were(place: Place, is_there: bool) -> None:
+def test_what_haproxy_refuses_leaves_every_file_and_the_gateway_as_they_were(
+    place: Titan, is_there: bool
+) -> None:
     if is_there:
         place.run()
     before, done = place.files(), place.done()
@@ -582,14 +585,14 @@ def test_what_haproxy_refuses_leaves_every_file_and_the_gateway_as_they_were(pla
     assert (place.files(), place.done()) == (before, done)
 
 
-def test_each_of_its_two_units_is_looked_at(place: Place) -> None:
+def test_each_of_its_two_units_is_looked_at(place: Titan) -> None:
     """systemctl answers yes for several where it holds for one."""
     place.run()
     place.is_stopped(layout.GATEWAY_BODIES_UNIT)
     assert place.run(check=True)["did"] == ["start"]
 
 
-def test_what_is_not_needed_goes(place: Place) -> None:
+def test_what_is_not_needed_goes(place: Titan) -> None:
     place.run()
     (place.gateway / "staged").mkdir()
     (place.gateway / "staged" / "haproxy.cfg").touch()  # of a run that was cut off

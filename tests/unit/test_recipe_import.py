@@ -266,7 +266,7 @@ def test_what_can_not_be_imported_is_one_sentence(clone: Path, change: Callable[
 def test_a_plan_warns_until_its_owner_has_seen_to_each(tmp_path: Path) -> None:
     recipe, _ = imported("eugr-solo")
     assert recipe["status"]["left_out"]
-    (found,) = [one for one in parse(recipe, "r.yml: ")[1] if one.rule == "recipe-left-out"]
+    (found,) = [one for one in parse(recipe, Place(thing="r.yml"))[1] if one.rule == "recipe-left-out"]
     assert (found.severity, recipe["status"]["left_out"][0] in found.found) == ("warning", True)
     recipe["status"]["left_out"] = []
-    assert "recipe-left-out" not in {one.rule for one in parse(recipe, "r.yml: ")[1]}
+    assert "recipe-left-out" not in {one.rule for one in parse(recipe, Place(thing="r.yml"))[1]}

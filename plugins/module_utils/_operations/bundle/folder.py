@@ -158,7 +158,15 @@ def earlier(folder: Path, key: bytes | None, show: Callable[[str], None] = lambd
     key: the public one, None for a site that has made no bundle. show: is given the sentence for a person. What lies on
     a medium that was in other hands is nobody's word. Raises FleetError for a bundle that another key signed.
     """
-    none = {"serial": 0, "part_bytes": None, "files": {}, "images": [], "models": [], "packages": [], "wheels": []}
+    none: dict[str, Any] = {
+        "serial": 0,
+        "part_bytes": None,
+        "files": {},
+        "images": [],
+        "models": [],
+        "packages": [],
+        "wheels": [],
+    }
     if not os.path.lexists(folder / FILE):
         return none
     try:

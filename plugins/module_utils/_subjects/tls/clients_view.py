@@ -29,7 +29,7 @@ def refused(certificate: str, key: str, ca: str | None, names: Iterable[str]) ->
     """
     folder = "/run" if os.access("/run", os.W_OK) else None  # in memory
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        files = [Path(place, name) for name in ("certificate", "key")]
+        files = Path(place, "certificate"), Path(place, "key")
         for file, text in zip(files, (certificate, key), strict=True):
             file.touch(0o600)
             file.write_text(text)
