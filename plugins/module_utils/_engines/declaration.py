@@ -108,6 +108,7 @@ class StatusData(TypedDict):
     when: str | None
     hardware: str
     note: NotRequired[str]
+    left_out: NotRequired[list[str]]
 
 
 class MeasuredData(TypedDict):
