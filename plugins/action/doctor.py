@@ -19,6 +19,7 @@ from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import Fault, guarded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, sentence
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
 from ansible_collections.gb10.fleet.plugins.module_utils._base.reading import State
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import as_text as bundle_text
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import make_bundle, parse_bundle
@@ -87,7 +88,7 @@ def _from_file(path: Path) -> Examined:
     return examine_file(parse_bundle(path.read_bytes(), str(path)))
 
 
-def _from_hosts(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> list[Examined]:
+def _from_hosts(plan: Plan, readings: Mapping[str, Reading]) -> list[Examined]:
     states = {host: reading.state for host, reading in readings.items() if reading.state is not None}
     compared = compare(plan, readings, time.strftime("%Y-%m-%d", time.gmtime()))
     of_all = guarded("", "what hosts share", lambda: together(plan, states).items())
@@ -104,7 +105,7 @@ def _from_hosts(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> lis
 
 
 def _bundle(
-    host: str, plan: Mapping[str, Any], state: State, unknown: Mapping[str, str], compared: Result
+    host: str, plan: Plan, state: State, unknown: Mapping[str, str], compared: Result
 ) -> Iterator[dict[str, Any]]:
     changes = sorted({one.place for one in compared.differences if one.host == host and one.repairs})
     yield make_bundle(host, plan, state, unknown, changes)

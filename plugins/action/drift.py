@@ -23,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base import own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import fault_of
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Unknown
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import name_of, night, skipped
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import earlier
@@ -114,7 +115,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         return {name: text for name, text in made.items() if text}
 
     def _speeds(
-        self, plan: Mapping[str, Any], options: Mapping[str, Any], hostvars: Any, hosts: list[str]
+        self, plan: Plan, options: Mapping[str, Any], hostvars: Any, hosts: list[str]
     ) -> list[Difference | Unknown]:
         """What the benchmarks of services say. Keeps those that later nights are compared with."""
         found: list[Difference | Unknown] = []
@@ -143,7 +144,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         Display().warning(sentence)
 
 
-def _asked(plan: Mapping[str, Any], hosts: list[str], service: str) -> list[str]:
+def _asked(plan: Plan, hosts: list[str], service: str) -> list[str]:
     """The hosts of this run; of one service, those that it stands on."""
     mine = plan["services"][service]["hosts"] if service else hosts
     return sorted({*hosts} & {*mine})

@@ -11,12 +11,13 @@ import shutil
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.gb10.fleet.plugins.module_utils._base import secret_files
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, sentence
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
+from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
 from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.tracing.declared import headers_problems
@@ -82,7 +83,7 @@ class ActionModule(Planning):
         split = [*split_by_limit(plan, services, hosts, options["service"])]
         judged = judge_run(findings, problems, split, options["partial"])
         if options["show"]:
-            shown = {**plan, "findings": judged.shown}
+            shown = cast(Plan, {**plan, "findings": judged.shown})
             show(as_json(plan) if options["format"] == "json" else as_text(shown, hosts, _width()))
             if judged.of_plan and for_people() and options["format"] == "text":
                 raise AnsibleActionFail(f"the plan has {_count(judged.of_plan)}, which the page above ends with")
@@ -100,9 +101,7 @@ class ActionModule(Planning):
             files["bundle"] = {"folders": _folders(options["bundle"]), "inventory": str(folder)}
         return result | {"changed": False, "alone": False} | returned | files | of_plan(plan, services)
 
-    def _from_bundle(
-        self, plan: dict[str, Any], hosts: list[str], folder: Path, written: str
-    ) -> tuple[dict[str, Any], list[Finding]]:
+    def _from_bundle(self, plan: Plan, hosts: list[str], folder: Path, written: str) -> tuple[Plan, list[Finding]]:
         """The plan with the bundle as source, and what is wrong with that one."""
         if not written:
             return plan, []
@@ -111,7 +110,7 @@ class ActionModule(Planning):
         except FleetError as problem:
             return plan, [*problem.findings]
 
-    def _encrypted_keys(self, plan: dict[str, Any], services: list[str]) -> list[Finding]:
+    def _encrypted_keys(self, plan: Plan, services: list[str]) -> list[Finding]:
         """What is wrong with keys that ansible-vault has to decrypt, before any host is changed."""
         findings: list[Finding] = []
         for name in services:
@@ -133,7 +132,7 @@ class ActionModule(Planning):
                 findings += client_problems(Place(variable="fleet_gateway", option="keys_file"), str(path), text)
         return findings
 
-    def _certificates(self, plan: dict[str, Any], services: list[str]) -> Iterator[Finding]:
+    def _certificates(self, plan: Plan, services: list[str]) -> Iterator[Finding]:
         """What is wrong with certificates today, before any host is changed; a run renews those of the local CA."""
         now = datetime.now(UTC)
         authorities = {host["tls"]["source"] for host in plan["hosts"].values()} - {None}
@@ -198,7 +197,7 @@ def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:
     ]
 
 
-def _gateway(plan: dict[str, Any]) -> dict[str, Any]:
+def _gateway(plan: Plan) -> dict[str, Any]:
     """The gateway's slice on the first of its hosts, on all of which it is the same; empty without one."""
     gateway: dict[str, Any] = plan["hosts"][plan["gateway"]["hosts"][0]]["gateway"] if plan["gateway"] else {}
     return gateway

@@ -31,6 +31,7 @@ from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import Fault, guarded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import of_sudo
+from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
     Stopped,
     end_table,
@@ -54,7 +55,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
 
     def __init__(self) -> None:
         super().__init__()
-        self._plan: dict[str, Any] | None = None
+        self._plan: Plan | None = None
         self._hosts: list[str] = []
         self._services: list[str] = []
         self._verified: dict[tuple[str, str], dict[str, Any]] = {}
@@ -127,7 +128,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         if self._is_status and not self._stopped and (is_ours or any(one["problems"] for one in looked)):
             raise SystemExit(PROBLEMS)
 
-    def _tables(self, plan: dict[str, Any]) -> Iterator[str]:
+    def _tables(self, plan: Plan) -> Iterator[str]:
         if self._is_status:
             yield status_table(plan, self._services, self._ranks, self._stopped, self._gateways, self._used)
         else:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from ._base.findings import error
+from ._base.plan import Plan
 from ._base.yaml_text import read_yaml
 from ._engines.declaration import RecipeData
 from ._engines.recipes import foreign
@@ -49,7 +50,7 @@ def plan(inventory: Inventory, recipes: Sequence[Path] | None = None, relock: st
     >>> planned["services"]["code"]["endpoint"]
     'http://192.168.1.31:8000/v1'
     """
-    return read_sources(inventory, recipes).planned(relock)
+    return {**read_sources(inventory, recipes).planned(relock)}
 
 
 def kv_pool(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,4 +113,4 @@ def vllm_flags(plan: Mapping[str, Any], service: str, host: str | None = None) -
     >>> api.vllm_flags(planned, "code")["max-model-len"]
     170000
     """
-    return planned.vllm_flags(plan, service, host)
+    return planned.vllm_flags(cast(Plan, plan), service, host)

@@ -16,6 +16,7 @@ from .findings import Difference, Finding, Severity, host_error
 from .gb10 import facts
 from .managed import Managed, ManagedJson, managed
 from .place import Place
+from .plan import Plan
 from .reading import State
 from .schema import Spec
 
@@ -74,7 +75,7 @@ class View:
     """
 
     host: str
-    plan: Mapping[str, Any]
+    plan: Plan
     states: Mapping[str, State]
     silent: Collection[str] = ()
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._base.plan import ServicePlan
 from .memory.budget import Share
 from .placed import Host, Placed
 
@@ -37,7 +38,7 @@ class Decided:
 
     placed: Placed
     ranks: Sequence[Rank]
-    plan: Mapping[str, Any]
+    plan: ServicePlan
     slots: int
 
     def rank_on(self, host: str) -> Rank:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from .._base.findings import Finding, did_you_mean, error
 from .._base.place import Place
+from .._base.plan import Plan
 
 # fleet: every host of the run, whether it has a service or not. any: all services, groups: those on several hosts, both
 # narrowed by a name. one: the service that has to be named.
@@ -17,7 +18,7 @@ Scope = Literal["fleet", "any", "groups", "one"]
 Row = dict[str, Any]
 
 
-def choose(plan: Mapping[str, Any], scope: Scope, service: str) -> tuple[list[str], list[Finding]]:
+def choose(plan: Plan, scope: Scope, service: str) -> tuple[list[str], list[Finding]]:
     """The services that a run is about, and why there are none."""
     known = plan["services"]
     if scope == "fleet":
@@ -53,7 +54,7 @@ def choose(plan: Mapping[str, Any], scope: Scope, service: str) -> tuple[list[st
     return chosen, []
 
 
-def declared_and_retired(plan: Mapping[str, Any], retire: Sequence[str]) -> Iterator[Finding]:
+def declared_and_retired(plan: Plan, retire: Sequence[str]) -> Iterator[Finding]:
     """Services that are declared and were ordered to be removed: one of the two is a mistake."""
     for name in sorted({*retire} & {*plan["services"]}):
         yield error(
@@ -65,9 +66,7 @@ def declared_and_retired(plan: Mapping[str, Any], retire: Sequence[str]) -> Iter
         )
 
 
-def split_by_limit(
-    plan: Mapping[str, Any], services: Sequence[str], hosts: Sequence[str], named: str = ""
-) -> Iterator[Finding]:
+def split_by_limit(plan: Plan, services: Sequence[str], hosts: Sequence[str], named: str = "") -> Iterator[Finding]:
     """Services of which the run has some hosts and not the others, and the one that was named and has none.
 
     A rank alone can't be started, stopped or changed.
@@ -116,9 +115,7 @@ def judge_run(
     )
 
 
-def chosen_hosts(
-    plan: Mapping[str, Any], services: Sequence[str], hosts: Sequence[str], scope: Scope, service: str
-) -> list[str]:
+def chosen_hosts(plan: Plan, services: Sequence[str], hosts: Sequence[str], scope: Scope, service: str) -> list[str]:
     """The hosts of the run that it is about: those of the services, and the gateway's where no service is named."""
     placed = {host for name in services for host in plan["services"][name]["hosts"]}
     if scope == "any" and not service and plan["gateway"]:
@@ -126,7 +123,7 @@ def chosen_hosts(
     return [host for host in hosts if host in placed or scope == "fleet"]
 
 
-def removal_of(plan: Mapping[str, Any], hosts: Sequence[str], retire: Sequence[str]) -> dict[str, Any]:
+def removal_of(plan: Plan, hosts: Sequence[str], retire: Sequence[str]) -> dict[str, Any]:
     """What the run is about, for `_subjects.services.undeclared.undeclared`."""
     return {
         "inventory": plan["inventory"],

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from .._base.findings import Finding, ordered
 from .._base.gb10 import fact
 from .._base.layers import Value, merge
 from .._base.place import Place
+from .._base.plan import Plan, ServicePlan
 from .._base.sizes import gib
 from .._base.subject import Here
 from .._engines.decided import Decided
@@ -75,7 +76,7 @@ def plan_fleet(
     engines: Mapping[str, Engine] = ENGINES,
     lock: Lock = EMPTY,
     relock: str = "",
-) -> dict[str, Any]:
+) -> Plan:
     """Every decision, as a plain map of JSON values (docs/architecture.md, "The plan").
 
     inventory: ``{hosts: {name: {address, port, variables}}, folder}``. library, of_recipes: what
@@ -106,15 +107,19 @@ def plan_fleet(
         for name, host in declared.hosts.items()
     }
     workloads = {service.name: [*service.settings["workload"]] for service in placed}
-    plan = {
-        "inventory": declared.name,
-        **{subject.name: parts[subject.name].shown() for subject in FLEET_SUBJECTS if subject.spec is not None},
-        "hosts": hosts,
-        "services": {name: dict(service.plan) for name, service in served.services.items()},
-        "drift": drift,
-        "findings": findings.rows(served.computed, workloads),
-    }
-    return plan | {"summary": summary(plan, declared.services)}
+    plan = cast(
+        Plan,
+        {
+            "inventory": declared.name,
+            **{subject.name: parts[subject.name].shown() for subject in FLEET_SUBJECTS if subject.spec is not None},
+            "hosts": hosts,
+            "services": {name: dict(service.plan) for name, service in served.services.items()},
+            "drift": drift,
+            "findings": findings.rows(served.computed, workloads),
+        },
+    )
+    plan["summary"] = summary(plan, declared.services)
+    return plan
 
 
 # Engines whose images bring a load generator.
@@ -346,7 +351,7 @@ def _decide(
         ),
     }
     slots = placed.engine.sequences(configured.flags)
-    return configured, Decided(placed, plan_ranks(configured, shares), plan, slots)
+    return configured, Decided(placed, plan_ranks(configured, shares), cast(ServicePlan, plan), slots)
 
 
 def _reported(placed: Placed) -> dict[str, Any]:

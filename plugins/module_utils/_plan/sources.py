@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 from .._base.findings import Finding
 from .._base.gb10 import SHIPPED_RECIPES
+from .._base.plan import Plan
 from .._engines.observed import Observed, read_observed
 from .._engines.recipes.kept_models import read_kept
 from .._engines.recipes.recipe import Library, load_all
@@ -65,7 +66,7 @@ class Sources:
         }
         return replace(self, inventory={**self.inventory, "hosts": hosts})
 
-    def planned(self, relock: str = "") -> dict[str, Any]:
+    def planned(self, relock: str = "") -> Plan:
         return plan_fleet(self.inventory, self.library, self.of_recipes, self.observed, lock=self.lock, relock=relock)
 
 

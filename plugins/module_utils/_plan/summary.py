@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+from .._base.plan import Plan, SummaryRow
 from .._base.sizes import gib
 from .._engines.declaration import DraftData, ModelData
 from .._engines.placed import Placed
@@ -14,7 +15,7 @@ _SHORT = ("memory-tight", "memory-pool-small")
 _START = "start"  # what a recipe calls a measured start
 
 
-def summary(plan: Mapping[str, Any], declared: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def summary(plan: Plan, declared: Mapping[str, Mapping[str, Any]]) -> list[SummaryRow]:
     """One row a declared service, in the order of declaration, the services that can't be planned included.
 
     plan: with hosts, services and findings. declared: the services' own settings. A row: {service, hosts, fits: yes,
@@ -23,10 +24,10 @@ def summary(plan: Mapping[str, Any], declared: Mapping[str, Mapping[str, Any]]) 
     that isn't known; first_start_s: as somebody has measured it, or None; start_limit_s; errors, warnings: how many
     ask for something; remedy: of the gravest, or empty}.
     """
-    return [_row(name, plan, settings) for name, settings in declared.items()]
+    return [cast(SummaryRow, _row(name, plan, settings)) for name, settings in declared.items()]
 
 
-def _row(name: str, plan: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _row(name: str, plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
     hosts = list(settings["hosts"])
     service = plan["services"].get(name)
     recipe = service["recipe"] if service else settings.get("recipe")

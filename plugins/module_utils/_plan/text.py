@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .._base.gb10 import cited_in
+from .._base.plan import FindingRow, Plan
 from .._base.ranks import rank_of
 from .._base.report import table
 from .._base.sizes import size
@@ -45,18 +46,18 @@ _STATES = {
 }
 
 
-def as_json(plan: Mapping[str, Any]) -> str:
+def as_json(plan: Plan) -> str:
     """One document, keys sorted: the braces of the outermost map stand at the beginning of a line."""
     return json.dumps(plan, indent=2, sort_keys=True)
 
 
-def concerning(plan: Mapping[str, Any], hosts: Sequence[str]) -> list[dict[str, Any]]:
+def concerning(plan: Plan, hosts: Sequence[str]) -> list[FindingRow]:
     """The findings that concern a run on these hosts: of the fleet, of the hosts, of the services placed on them."""
     chosen = set(hosts)
     return [finding for finding in plan["findings"] if not finding["hosts"] or chosen & set(finding["hosts"])]
 
 
-def as_text(plan: Mapping[str, Any], hosts: Sequence[str], width: int = WIDTH) -> str:
+def as_text(plan: Plan, hosts: Sequence[str], width: int = WIDTH) -> str:
     """What is decided for these hosts and the services placed on them: a table, the findings, then the details.
 
     A plan that is refused ends with its errors, where a person's eye is when the page has gone by.
@@ -202,7 +203,7 @@ def _clients(clients: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
 # A service ----------------------------------------------------------------------------------------------------------
 
 
-def _service(name: str, plan: Mapping[str, Any], hosts: Sequence[str], width: int) -> Iterator[str]:
+def _service(name: str, plan: Plan, hosts: Sequence[str], width: int) -> Iterator[str]:
     service = plan["services"][name]
     yield _heading(f"service {name}: {service['recipe']} on {', '.join(service['hosts'])}")
     yield f"endpoint   {service['endpoint']}   model {service['served_name']}"

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from ..._base.findings import FleetError, did_you_mean, error
+from ..._base.plan import Plan
 from ..._base.ranks import rank_of
 from .spec import SPEC
 
 
-def vllm_flags(plan: Mapping[str, Any], service: str, host: str | None = None) -> dict[str, Any]:
+def vllm_flags(plan: Plan, service: str, host: str | None = None) -> dict[str, Any]:
     """Options by name, without dashes. host: the service's first host without it. FleetError for an unknown name."""
     planned = plan["services"]
     _require(service, planned, "service", "a service that the plan has; one with an error is not in it")

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..._base.findings import Finding, error
 from ..._base.place import Place
+from ..._base.plan import Plan
 from ..._base.ranks import head_of
 from ..._engines.registry import ENGINES
 from .canary import night_points
@@ -19,7 +20,6 @@ from .form import BETTER, run
 from .owner import owner_points
 from .sweep import DEFAULTS, Point, asked, points, problems, services_of, steps, words, wrong_points
 
-Plan = Mapping[str, Any]
 Options = Mapping[str, Any]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..._base.findings import Finding, did_you_mean, error
 from ..._base.place import Place
+from ..._base.plan import Plan
 
 # What is sent unless something else is asked for, by profile.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -130,13 +131,13 @@ def steps(sides: Sequence[tuple[str, str]], measured: Sequence[Point], rounds: i
     return found
 
 
-def services_of(plan: Mapping[str, Any], service: str, against: str) -> list[str]:
+def services_of(plan: Plan, service: str, against: str) -> list[str]:
     """What is measured, what it is compared with first; a name that is no service's is an earlier run's."""
     return [against, service] if against in plan["services"] else [service]
 
 
 def problems(
-    plan: Mapping[str, Any], names: Sequence[str], hosts: Sequence[str], tools: Mapping[str, Sequence[str]]
+    plan: Plan, names: Sequence[str], hosts: Sequence[str], tools: Mapping[str, Sequence[str]]
 ) -> Iterator[Finding]:
     """Why these can't be measured. hosts: of the run. tools: by engine, the words of its load generator."""
     for name in names:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._base.findings import Finding, FleetError
+from ..._base.plan import Plan
 from .folder import Bundle
 from .images import MOST_DOCUMENT, image_problems
 from .locks import wheels_of
@@ -17,8 +18,8 @@ from .sources import from_bundle
 
 
 def plan_from(
-    plan: dict[str, Any], folders: Sequence[Path], hosts: Sequence[str], trusted: Path | None, newest: int, record: Path
-) -> tuple[dict[str, Any], list[Finding]]:
+    plan: Plan, folders: Sequence[Path], hosts: Sequence[str], trusted: Path | None, newest: int, record: Path
+) -> tuple[Plan, list[Finding]]:
     """The plan with the bundle in these folders as source; as it was, and why, where the bundle won't do.
 
     hosts: of this run. trusted: the file with the key that the site's bundles are signed by; None: the bundle's own.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..._base.findings import Finding, error
+from ..._base.plan import Plan
 from ..._stores.lock.lock import key
 from ..drift.questions import packages
 from .locks import sum_of, tools_of
@@ -35,7 +36,7 @@ class Needs:
     builds: Sequence[str] = ()
 
 
-def needs(plan: Mapping[str, Any], hosts: Sequence[str], further: Sequence[str] = ()) -> Needs:
+def needs(plan: Plan, hosts: Sequence[str], further: Sequence[str] = ()) -> Needs:
     """What these hosts need of outside. further: packages that an owner wants besides."""
     mine = [plan["hosts"][host] for host in hosts]
     named = {name for host in mine for name in packages(host)} | {*ALWAYS, *further}
@@ -54,7 +55,7 @@ def from_outside(entry: Mapping[str, Any]) -> bool:
     return entry["source"]["kind"] in ("registry", "hub")
 
 
-def plan_hash(plan: Mapping[str, Any]) -> str:
+def plan_hash(plan: Plan) -> str:
     """What the plan decides, as one sum: hosts and services, without what was found or is shown."""
     decided = {part: plan[part] for part in ("hosts", "services")}
     return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._base import layout
+from ..._base.plan import Plan
 from ..._stores.weights.cache import repository_folder
 from .locks import tools_of, wheels_of
 from .manifest import DEBS, KEY, LAYOUT, WHEELS, paths_of_image, paths_of_packages, weight
@@ -20,7 +21,7 @@ from .needs import from_outside, image_in, model_in
 APT_CONFIG = "apt/apt.conf"
 
 
-def from_bundle(plan: Mapping[str, Any], manifest: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, Any]:
+def from_bundle(plan: Plan, manifest: Mapping[str, Any], hosts: Sequence[str]) -> Plan:
     """The plan with the bundle as source of what comes from outside. hosts: of this run, which it must hold all for."""
     changed = {}
     for host in hosts:
@@ -61,7 +62,7 @@ def _model_folder(model: Mapping[str, Any]) -> str:
 
 
 def deliveries(
-    plan: Mapping[str, Any],
+    plan: Plan,
     manifest: Mapping[str, Any],
     changing: Mapping[str, Mapping[str, Sequence[str] | None]],
     *,

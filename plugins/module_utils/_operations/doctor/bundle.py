@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..._base.findings import FleetError, refusal
+from ..._base.plan import Plan
 from ..._base.schema import Spec, check
 from ..._subjects.container_engine.reading import SHOWN
 from ..._subjects.state import READS
@@ -71,7 +72,7 @@ _CMDLINE = ("kho", "iommu", "iommu.passthrough", "pci", "init_on_alloc", "crashk
 
 
 def make_bundle(
-    host: str, plan: Mapping[str, Any], state: Mapping[str, Any], unknown: Mapping[str, str], changes: list[str]
+    host: str, plan: Plan, state: Mapping[str, Any], unknown: Mapping[str, str], changes: list[str]
 ) -> dict[str, Any]:
     """plan: the fleet's. state, unknown: as `host_info` read them. changes: the places that site.yml will change."""
     document = {

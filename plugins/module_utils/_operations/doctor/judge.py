@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference, Finding, finding_of, host_error, host_warning, of_sudo, ordered, refusal
 from ..._base.place import Place
+from ..._base.plan import Plan
 from ..._base.reading import State
 from ..._base.subject import Look, Subject, View
 from ..._plan.preflight.groups import of_groups
@@ -82,7 +83,7 @@ def _found(host: str, bundle: Mapping[str, Any], state: Mapping[str, Any]) -> It
     for subject in SUBJECTS:
         yield from guarded(host, subject.name, partial(subject.obstacles, look))
     yield from guarded(host, "what the plan needs", lambda: preflight(mine["needs"], state))
-    plan = {"hosts": {host: mine}, "drift": bundle["drift"], "services": {}}
+    plan = cast(Plan, {"hosts": {host: mine}, "drift": bundle["drift"], "services": {}})
     view = View(host, plan, {host: cast(State, state)})
     for subject in _OF_THE_MACHINE:
         yield from guarded(host, subject.name, partial(_lasting, subject, view))
@@ -123,7 +124,7 @@ def _plain(one: Difference) -> Finding:
     )
 
 
-def together(plan: Mapping[str, Any], states: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Finding]]:
+def together(plan: Plan, states: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Finding]]:
     """By host what only several hosts show: ranks of one service on hosts that differ."""
     compared = {
         host: {

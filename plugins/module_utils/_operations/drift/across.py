@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ..._base.findings import Difference
 from ..._base.place import Place
+from ..._base.plan import Plan
 from ..._base.reading import State
 from ..._subjects.system.subject import versions
 
 _EQUAL = ("kernel", "driver", "nic_firmware", "docker")
 
 
-def of_groups(plan: Mapping[str, Any], states: Mapping[str, State]) -> Iterator[Difference]:
+def of_groups(plan: Plan, states: Mapping[str, State]) -> Iterator[Difference]:
     """Each rank's host against the head's, for those that could be read."""
     for name, service in plan["services"].items():
         head, *others = service["hosts"]
@@ -39,7 +39,7 @@ def _pair(service: str, head: str, host: str, facts: Mapping[str, Mapping[str, s
             )
 
 
-def _facts(plan: Mapping[str, Any], host: str, state: State) -> dict[str, str | None]:
+def _facts(plan: Plan, host: str, state: State) -> dict[str, str | None]:
     facts = {name: value for name, value in versions(state).items() if name in _EQUAL}
     for reference, image in (state["images"] or {}).items():
         facts[f"image {reference}"] = image["identity"].removeprefix("sha256:")[:12] if image else None

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference, of_sudo, ordered
+from ..._base.plan import Plan
 from ..._base.reading import State
 from ..._base.subject import Differences, Unknown, View
 from ..._subjects.registry import SUBJECTS
@@ -70,7 +71,7 @@ class Result:
 
 
 def compare(
-    plan: Mapping[str, Any],
+    plan: Plan,
     readings: Mapping[str, Reading],
     today: str,
     service: str = "",
@@ -98,7 +99,7 @@ def _concerns(one: Difference | Unknown, service: str) -> bool:
     return not service or isinstance(one, Unknown) or one.service == service
 
 
-def _found(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> Differences:
+def _found(plan: Plan, readings: Mapping[str, Reading]) -> Differences:
     states = {host: reading.state for host, reading in readings.items() if reading.state is not None}
     silent = readings.keys() - states.keys()
     for host, reading in readings.items():
@@ -112,7 +113,7 @@ def _found(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> Differen
             yield from (replace(one, host=host) for host in sorted(states)) if isinstance(one, Fault) else (one,)
 
 
-_OF_ALL: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, State]], Iterator[Difference]]] = {
+_OF_ALL: Mapping[str, Callable[[Plan, Mapping[str, State]], Iterator[Difference]]] = {
     "what a group shares": of_groups,
     "the secrets of groups": same_on_all,
 }

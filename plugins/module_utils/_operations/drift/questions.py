@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.managed import content_of
+from ..._base.plan import Plan
 from ..._base.subject import Asked
 from ..._host.joins.services import service_starts
 from ..._host.netplan.document import PATH as NETPLAN
@@ -27,7 +28,7 @@ DOCKER_HOOK = "/usr/bin/nvidia-container-runtime-hook"
 DEEP_SECONDS = 1800
 
 
-def host_view(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
+def host_view(plan: Plan, host: str) -> dict[str, Any]:
     """`Asked` as a map: all of the plan that one host's reading goes by, whatever the number of the others."""
     mine = plan["hosts"][host]
     return {

@@ -17,6 +17,7 @@ from typing import Any, cast
 from ..._base.findings import Difference
 from ..._base.managed import Managed
 from ..._base.place import Place
+from ..._base.plan import Plan
 from ..._base.reading import FileAnswer, FileState, State
 from ..._host.probe.files import salted
 
@@ -41,7 +42,7 @@ def compared(
     return found
 
 
-def same_on_all(plan: Mapping[str, Any], states: Mapping[str, State]) -> Iterator[Difference]:
+def same_on_all(plan: Plan, states: Mapping[str, State]) -> Iterator[Difference]:
     """The secret of each group, which its head made: a rank that has another one can't join after its next start.
 
     states: read under one salt, so that equal secrets have equal digests. They were made by chance and are long, so

@@ -14,6 +14,7 @@ from typing import Any, TypedDict, TypeVar
 from ..._base import layout
 from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference
+from ..._base.plan import Plan
 from ..._base.reading import State
 from ..._base.subject import Differences, Subject, Unknown, View
 from ..._host.netplan.document import PATH as NETPLAN
@@ -67,7 +68,7 @@ def _unnoted(_trace: str) -> None:
 
 
 def unconverged(
-    plan: Mapping[str, Any], states: Answers, interfaces: Mapping[str, bool], note: Note = _unnoted
+    plan: Plan, states: Answers, interfaces: Mapping[str, bool], note: Note = _unnoted
 ) -> dict[str, list[str]]:
     """Why each host has to be converged, by host; an empty list for one that is as declared.
 
@@ -86,7 +87,7 @@ def unconverged(
     return {host: found[host] or _of_others(plan, host, found) for host in states}
 
 
-def unstaged(plan: Mapping[str, Any], states: Answers, note: Note = _unnoted) -> dict[str, list[str]]:
+def unstaged(plan: Plan, states: Answers, note: Note = _unnoted) -> dict[str, list[str]]:
     """Why images or models have to be brought to each host, or to one that it gives to or fetches from; as above."""
     found = {host: _judged(plan, host, states, _to_stage, note) for host in states}
     return {host: found[host] or _of_others(plan, host, found) for host in states}
@@ -108,7 +109,7 @@ _IS_PLACED = {"monitoring": "packages", "phoenix": "tool"}
 
 
 def needed_first(
-    plan: Mapping[str, Any],
+    plan: Plan,
     states: Answers,
     interfaces: Mapping[str, bool],
     tags: Collection[str],
@@ -176,7 +177,7 @@ _BEFORE: Mapping[str, Callable[[Mapping[str, bool], View], Iterator[str]]] = {
 
 
 def _judged(
-    plan: Mapping[str, Any],
+    plan: Plan,
     host: str,
     states: Answers,
     reasons: Callable[[View], Iterator[str]],
@@ -199,7 +200,7 @@ def _read(states: Answers) -> dict[str, State]:
     return {host: answer["state"] for host, answer in states.items() if answer}
 
 
-def _of_others(plan: Mapping[str, Any], host: str, found: Mapping[str, list[str]]) -> list[str]:
+def _of_others(plan: Plan, host: str, found: Mapping[str, list[str]]) -> list[str]:
     """The hosts of the run that have to be converged and on which this one depends, over any number of others."""
     seen, more = {host}, [host]
     while more:
@@ -209,7 +210,7 @@ def _of_others(plan: Mapping[str, Any], host: str, found: Mapping[str, list[str]
     return [f"{name} has to be converged" for name in sorted(seen) if found[name]]
 
 
-def _partners(plan: Mapping[str, Any], host: str) -> set[str]:
+def _partners(plan: Plan, host: str) -> set[str]:
     """Whose ranks are in a group with this host's, and who fetches from whom; either way round."""
     mine = plan["hosts"][host]
     grouped = {name for service in plan["services"].values() if host in service["hosts"] for name in service["hosts"]}

@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from ..._base import layout
 from ..._base.findings import Finding, error
 from ..._base.place import Place
+from ..._base.plan import Plan
 from .service import KEEP, Carried, Document, Rank, image_moves, image_of, listens_at, ranks_of
 
 # The cluster that a GPUStack makes for itself (server/server.py); an import can name another.
@@ -35,7 +35,7 @@ _PLACEHOLDER = re.compile(r"\{\{[A-Za-z_][A-Za-z0-9_.]*\}\}")
 _OPTIONS = {"--host": "{{worker_ip}}", "--port": "{{port}}"}
 
 
-def carried(plan: Mapping[str, Any], name: str) -> Carried:
+def carried(plan: Plan, name: str) -> Carried:
     """plan: `_plan.fleet.plan_fleet`. name: of a service in it."""
     head, *workers = ranks_of(plan, name)
     findings = [*_refused(plan, name, head, workers)]
@@ -46,7 +46,7 @@ def carried(plan: Mapping[str, Any], name: str) -> Carried:
     return Carried([_deployment(plan, name, head, image)], (), moves)
 
 
-def _refused(plan: Mapping[str, Any], name: str, head: Rank, workers: Sequence[Rank]) -> Iterator[Finding]:
+def _refused(plan: Plan, name: str, head: Rank, workers: Sequence[Rank]) -> Iterator[Finding]:
     place, container = Place(service=name), head.container
     if workers:
         yield error(
@@ -132,7 +132,7 @@ def _asked(head: Rank) -> str:
     return str(head.supervisor["probes"]["proof"]["path"])
 
 
-def _deployment(plan: Mapping[str, Any], name: str, head: Rank, image: str) -> Document:
+def _deployment(plan: Plan, name: str, head: Rank, image: str) -> Document:
     return {
         "name": plan["services"][name]["served_name"],
         "cluster_name": _CLUSTER,

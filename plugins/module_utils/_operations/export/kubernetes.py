@@ -21,6 +21,7 @@ from typing import Any
 from ..._base import layout
 from ..._base.findings import Finding, error, hint, warning
 from ..._base.place import Place
+from ..._base.plan import Plan
 from .service import KEEP, Carried, Document, Rank, Secret, image_moves, image_of, listens_at, ranks_of
 
 # What names a Service begins with a letter (RFC 1035); a node's name is that of a host (RFC 1123).
@@ -67,7 +68,7 @@ class _Service:
         return f"{self.name}-files-{hashlib.sha256(content).hexdigest()[:10]}"
 
 
-def carried(plan: Mapping[str, Any], name: str, rdma: str) -> Carried:
+def carried(plan: Plan, name: str, rdma: str) -> Carried:
     """plan: `_plan.fleet.plan_fleet`. name: of a service in it. rdma: the resource by which pods ask the cluster's
     device plugin for RDMA."""
     service = _service(plan, name, rdma)
@@ -79,7 +80,7 @@ def carried(plan: Mapping[str, Any], name: str, rdma: str) -> Carried:
     return Carried(documents, secrets, [*_remarks(plan, service)])
 
 
-def _service(plan: Mapping[str, Any], name: str, rdma: str) -> _Service:
+def _service(plan: Plan, name: str, rdma: str) -> _Service:
     image, pulled = image_of(plan, name)
     return _Service(name, ranks_of(plan, name), image, pulled, rdma)
 
@@ -87,7 +88,7 @@ def _service(plan: Mapping[str, Any], name: str, rdma: str) -> _Service:
 # What can't be carried over -----------------------------------------------------------------------------------------
 
 
-def _refused(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
+def _refused(plan: Plan, service: _Service) -> Iterator[Finding]:
     place = service.place
     if not _NAME.fullmatch(service.name):
         yield error(
@@ -160,7 +161,7 @@ def _differing(service: _Service) -> Iterator[Finding]:
     )
 
 
-def _remarks(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
+def _remarks(plan: Plan, service: _Service) -> Iterator[Finding]:
     """What works otherwise than with our supervisor, of this service alone; what holds of all is docs/export.md."""
     place = service.place
     if not service.pulled:

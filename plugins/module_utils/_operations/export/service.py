@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ..._base.findings import Finding, warning
 from ..._base.place import Place
+from ..._base.plan import Plan
 from ..._base.ranks import rank_of
 
 Document = dict[str, Any]
@@ -49,7 +50,7 @@ class Rank:
         return container
 
 
-def ranks_of(plan: Mapping[str, Any], name: str) -> list[Rank]:
+def ranks_of(plan: Plan, name: str) -> list[Rank]:
     """Head first."""
     ranks = []
     for host in plan["services"][name]["hosts"]:
@@ -58,7 +59,7 @@ def ranks_of(plan: Mapping[str, Any], name: str) -> list[Rank]:
     return ranks
 
 
-def image_of(plan: Mapping[str, Any], name: str) -> tuple[str, bool]:
+def image_of(plan: Plan, name: str) -> tuple[str, bool]:
     """As others ask for it, by its digest where it has one; and whether they can have it of a registry."""
     planned = plan["services"][name]
     reference, digest = planned["image"]["reference"], planned["image"]["digest"]
@@ -66,7 +67,7 @@ def image_of(plan: Mapping[str, Any], name: str) -> tuple[str, bool]:
     return f"{reference}@{digest}" if pulled and digest else reference, pulled
 
 
-def _source(plan: Mapping[str, Any], host: str, reference: str) -> str:
+def _source(plan: Plan, host: str, reference: str) -> str:
     """Where the head has its image from."""
     kinds = (one["source"]["kind"] for one in plan["hosts"][host]["images"] if one["reference"] == reference)
     return str(next(kinds))

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._base.findings import Finding, did_you_mean, error
 from ..._base.place import Place
+from ..._base.plan import Plan
 from ..._base.ranks import head_of
 
 _SERVING = "serving"
@@ -58,7 +59,7 @@ class Step:
     holds: str | None
 
 
-def chosen(plan: Mapping[str, Any], name: str, hosts: Collection[str]) -> tuple[list[str], list[Finding]]:
+def chosen(plan: Plan, name: str, hosts: Collection[str]) -> tuple[list[str], list[Finding]]:
     """The services that share the requests of this one, or of the model of this name; or why they can't move.
 
     hosts: that the run is about.
@@ -73,7 +74,7 @@ def chosen(plan: Mapping[str, Any], name: str, hosts: Collection[str]) -> tuple[
     return [], [error("service-unknown", "service", found=words, expected="a service or model", remedy=remedy)]
 
 
-def _left_out(plan: Mapping[str, Any], services: Iterable[str], hosts: Collection[str]) -> Iterator[Finding]:
+def _left_out(plan: Plan, services: Iterable[str], hosts: Collection[str]) -> Iterator[Finding]:
     for name in services:
         away = [host for host in plan["services"][name]["hosts"] if host not in hosts]
         if away:
@@ -135,14 +136,12 @@ def obstacles(replicas: Iterable[Replica]) -> Iterator[Finding]:
             )
 
 
-def replicas_of(
-    plan: Mapping[str, Any], services: Sequence[str], ranks: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> list[Replica]:
+def replicas_of(plan: Plan, services: Sequence[str], ranks: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Replica]:
     """ranks: by host, as `_operations.verify.ranks` reads them; a host that was not read has none."""
     return [_replica(plan, name, ranks) for name in sorted(services)]
 
 
-def _replica(plan: Mapping[str, Any], name: str, ranks: Mapping[str, Sequence[Mapping[str, Any]]]) -> Replica:
+def _replica(plan: Plan, name: str, ranks: Mapping[str, Sequence[Mapping[str, Any]]]) -> Replica:
     service = plan["services"][name]
     hosts = list(service["hosts"])
     here = {host: next((rank for rank in ranks.get(host) or () if rank["service"] == name), None) for host in hosts}

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..._base.findings import Finding, FleetError, error
 from ..._base.place import Place
+from ..._base.plan import Plan
 from ..._base.ranks import head_of, rank_of
 from ..._engines.interface import Choice
 from ..._engines.registry import ENGINES
@@ -37,7 +38,7 @@ class Search:
 
     name: str
     sources: Sources
-    plan: Mapping[str, Any]
+    plan: Plan
     asked: Asked
     space: Sequence[Choice]
     budget: Budget
@@ -62,7 +63,7 @@ class Trial:
 
     next: Next
     number: int
-    plan: Mapping[str, Any]
+    plan: Plan
     limit_s: int
     round_s: int
 
@@ -171,7 +172,7 @@ def _wrong_options(options: Mapping[str, Any]) -> Iterator[Finding]:
             yield error("tune-options", key, found=f"{options[key]}", expected=f"at least {least}", remedy=remedy)
 
 
-def _too_long(plan: Mapping[str, Any], name: str, asked: Asked) -> Iterator[Finding]:
+def _too_long(plan: Plan, name: str, asked: Asked) -> Iterator[Finding]:
     context, point = plan["services"][name]["kv"]["context"], asked.point
     if not points(context, None, [point.depth + point.prompt], [], point.answer):
         yield error(
@@ -183,7 +184,7 @@ def _too_long(plan: Mapping[str, Any], name: str, asked: Asked) -> Iterator[Find
         )
 
 
-def _objections(search: Search, plan: Mapping[str, Any], candidate: Candidate) -> str:
+def _objections(search: Search, plan: Plan, candidate: Candidate) -> str:
     """Why the plan does not let a candidate be tried; empty where it does. What it warns of already is no reason."""
     if not any(candidate):
         return ""

@@ -8,9 +8,10 @@ from typing import Any
 
 from ..._base.findings import Finding, error, ordered, warning
 from ..._base.place import Place
+from ..._base.plan import Plan
 
 
-def removal(plan: Mapping[str, Any], leaving: Collection[str], named: str, check: bool) -> dict[str, list[str]]:
+def removal(plan: Plan, leaving: Collection[str], named: str, check: bool) -> dict[str, list[str]]:
     """``errors`` and ``warnings``, as sentences.
 
     leaving: the hosts of the run. named: what the owner wrote as ``-e remove``. check: nothing is changed, so that
@@ -37,7 +38,7 @@ def _unnamed(leaving: Collection[str], named: str) -> Iterator[Finding]:
         )
 
 
-def dependents(plan: Mapping[str, Any], leaving: Collection[str]) -> Iterator[Finding]:
+def dependents(plan: Plan, leaving: Collection[str]) -> Iterator[Finding]:
     """What hosts that stay have of those that go."""
     staying = [host for host in plan["hosts"] if host not in leaving]
     if not staying:
@@ -56,7 +57,7 @@ def dependents(plan: Mapping[str, Any], leaving: Collection[str]) -> Iterator[Fi
         yield from _gateway(plan, gateway, leaving)
     monitoring = plan["monitoring"]
     watched = sorted({*monitoring["hosts"]} - {*leaving}) if monitoring and monitoring["host"] in leaving else []
-    if watched:
+    if monitoring and watched:
         remedy = "write another fleet_monitoring.host, or none"
         yield _needed(monitoring["host"], f"it watches {', '.join(watched)}", remedy, *watched)
     elif monitoring and monitoring["host"] not in leaving:
@@ -80,7 +81,7 @@ def _group(name: str, hosts: Collection[str], leaving: Collection[str]) -> Itera
         yield _needed(gone[0], f"{name} has a rank there, and others on {', '.join(left)}", remedy, *left)
 
 
-def _gateway(plan: Mapping[str, Any], gateway: Mapping[str, Any], leaving: Collection[str]) -> Iterator[Finding]:
+def _gateway(plan: Plan, gateway: Mapping[str, Any], leaving: Collection[str]) -> Iterator[Finding]:
     hosts = {name: service["hosts"] for name, service in plan["services"].items()}
     names = [name for model in gateway["models"] for name in model["services"]]
     stay = [name for name in names if not {*hosts.get(name, ())} & {*leaving}]

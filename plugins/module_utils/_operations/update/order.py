@@ -14,6 +14,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..._base.plan import Plan
+
 Next = Literal["begin", "install", "restart", "prove", "put back"]
 _SERVING = "serving"
 
@@ -63,7 +65,7 @@ class Step:
     gateways: tuple[str, ...]
 
 
-def groups_of(plan: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def groups_of(plan: Plan) -> list[tuple[str, ...]]:
     """Hosts whose ranks belong together, over all services that share a host; a host without a group is one of its own.
 
     plan: of which ``services.<name>.hosts`` are asked, and the names of ``hosts``.
@@ -75,9 +77,7 @@ def groups_of(plan: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return sorted({tuple(sorted(hosts)) for hosts in group.values()})
 
 
-def services_of(
-    plan: Mapping[str, Any], ranks: Mapping[str, Sequence[Mapping[str, Any]]], at_gateway: bool
-) -> dict[str, Served]:
+def services_of(plan: Plan, ranks: Mapping[str, Sequence[Mapping[str, Any]]], at_gateway: bool) -> dict[str, Served]:
     """ranks: by host, as `_operations.verify.ranks` reads them."""
     heads = {
         name: next((one for one in ranks.get(service["hosts"][0]) or () if one["service"] == name), None)

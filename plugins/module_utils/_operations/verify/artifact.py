@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..._base.plan import Plan
+
 KEY = "gb10_fleet"
 
 
-def of_plan(plan: Mapping[str, Any], services: Iterable[str]) -> dict[str, Any]:
+def of_plan(plan: Plan, services: Iterable[str]) -> dict[str, Any]:
     """What the run is about: ``{service: {endpoint, model, context, pool_bytes, hosts}}``; None where not known."""
     return _stats({name: _declared(plan["services"][name]) for name in services})
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ..._base.causes import by_cause
 from ..._base.findings import of_sudo
+from ..._base.plan import Plan
 from ..._base.ranks import rank_of
 from ..._base.report import table
 from ..._base.sizes import duration, size
@@ -29,7 +30,7 @@ _MANY = 24
 
 
 def end_table(
-    plan: Mapping[str, Any],
+    plan: Plan,
     services: Sequence[str],
     hosts: Sequence[str],
     verified: Mapping[tuple[str, str], Mapping[str, Any]],
@@ -121,7 +122,7 @@ def _reasons(word: Stopped, why: str) -> Iterator[str]:
         yield words if word == "failed" else f"{word}: {words}"
 
 
-def _paragraphs(plan: Mapping[str, Any], problems: Sequence[tuple[str, str]]) -> list[str]:
+def _paragraphs(plan: Plan, problems: Sequence[tuple[str, str]]) -> list[str]:
     """One a cause, for (host, sentence)."""
     return [cause.paragraph() for cause in by_cause(problems, (*plan["hosts"], *plan["services"]))]
 
@@ -162,7 +163,7 @@ def _wrapped(problems: Sequence[str]) -> str:
 
 
 def status_table(
-    plan: Mapping[str, Any],
+    plan: Plan,
     services: Sequence[str],
     ranks: Mapping[tuple[str, str], Mapping[str, Any]],
     stopped: Mapping[str, tuple[Stopped, str]],
@@ -197,10 +198,11 @@ def status_table(
     return "\n\n".join(part for part in parts if part)
 
 
-def _gateway_rows(host: str, plan: Mapping[str, Any], gateway: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    names = {row["services"][0]: row["model"] for row in plan["gateway"]["models"]}
+def _gateway_rows(host: str, plan: Plan, gateway: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    declared = plan["gateway"] or {"models": [], "address": None}
+    names = {row["services"][0]: row["model"] for row in declared["models"]}
     for row in model_rows(plan["hosts"][host]["gateway"], gateway, names):
-        has = {} if plan["gateway"]["address"] is None else {"address": "here" if gateway["address"] else "-"}
+        has = {} if declared["address"] is None else {"address": "here" if gateway["address"] else "-"}
         yield {"gateway": host, "health": gateway["unit"]["active"], **has, **row}
 
 

@@ -112,9 +112,10 @@ def _held_words(unit: str, why: str) -> dict[str, str]:
 def _address(view: View, address: str | None) -> Differences:
     """One of the gateways has the floating address. It is asked of the first one that was read, of the others if they
     have it, too."""
-    if address is None:
+    gateway = view.plan["gateway"]
+    if address is None or gateway is None:
         return
-    hosts = view.plan["gateway"]["hosts"]
+    hosts = gateway["hosts"]
     here = {host: view.states[host]["gateway_address"] for host in hosts if host in view.states}
     having = [host for host in hosts if here.get(host)]
     known = [host for host in hosts if here.get(host) is not None]
