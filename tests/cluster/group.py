@@ -162,14 +162,14 @@ class Group:
         limits: Mapping[str, Any] | None = None,
         **changes: Any,
     ) -> dict[str, Any]:
-        """What the plan writes for one rank; changes replace whole keys, of `limits` single ones."""
+        """What the plan writes for one rank; changes replace whole keys, of `limits` and `environment` single ones."""
         host = HOSTS[rank]
         run = [*DOCKER_RUN, "--mount", "type=bind,source=/srv/lab/tiny,target=/models/tiny,readonly"]
         variables = {"VLLM_HOST_IP": ADDRESSES[host], "GLOO_SOCKET_IFNAME": INTERFACE, **(environment or {})}
         if rank == 0:
             run += ["--mount", f"type=bind,source={KEY_FILE},target=/run/secrets/vllm.yaml,readonly"]
             run += ["--mount", f"type=bind,source={KEY_CHECK},target=/opt/gb10-fleet/gb10_api_key.py,readonly"]
-            variables["PYTHONPATH"] = "/opt/gb10-fleet"
+            variables = {"PYTHONPATH": "/opt/gb10-fleet", **variables}
         if self.ray:
             variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "/run/secrets/ray"}
             run += ["--mount", f"type=bind,source={TOKEN_FILE},target=/run/secrets/ray,readonly"]

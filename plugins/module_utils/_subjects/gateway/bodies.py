@@ -53,6 +53,7 @@ defaults
     log global
     option dontlog-normal
     option http-no-delay
+    option abortonclose
     timeout http-request {patience}
     # the gateway, which waits for the answer
     timeout client 1h

@@ -107,7 +107,6 @@ def _waiting(backend: Backend, gateway: GatewayDeclared) -> str:
         *_before(backend, gateway["queue"]),
         f"retries {wait_s}",
         f"timeout queue {wait_s}s",
-        "option abortonclose",
         f"http-request return {_busy(backend)} if {{ be_conn gt {most} }}",
         "http-request set-var(txn.came) date(0,ms)",
         "http-response set-header X-Gateway-Waited-Ms %[date(0,ms),sub(txn.came)]",
@@ -252,6 +251,8 @@ defaults
     mode http
     log global
     option dontlognull
+    # who has gone is computed for no longer; heard only where frontends have it, too
+    option abortonclose
     option redispatch 1
     retries 3
     # nothing of an answer has been sent on then

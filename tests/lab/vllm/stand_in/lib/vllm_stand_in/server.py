@@ -20,6 +20,9 @@ from .metrics import Metrics
 # vllm/entrypoints/serve/middleware/authenticate.py: what lies elsewhere asks for no key, /invocations among it.
 GUARDED = ("/v1", "/v2", "/inference", "/cohere")
 _DEFAULT_TOKENS = 16
+# Of a prompt, that many at a time; and what the KV cache holds.
+_CHUNK, _POOL = 128, 65_536
+_KV_GAUGE = "vllm:kv_cache_usage_perc"
 _ANSWER = "This is a stand-in, not a model. "
 
 
@@ -141,15 +144,19 @@ class Handler(BaseHTTPRequestHandler):
         for series in wished.keys() - {"token_seconds"}:
             service.metrics.add(series, float(wished[series]))
         service.metrics.add("vllm:num_requests_running")
+        self._chunks = 0
         try:
             self._answer(asked, (prompt, limit), pace_s, chat)
         finally:
             service.metrics.add("vllm:num_requests_running", -1)
+            service.metrics.add(_KV_GAUGE, -self._chunks * _CHUNK / _POOL)
 
     def _answer(self, asked: dict[str, Any], counted: tuple[int, int], pace_s: float, chat: bool) -> None:
         service, (prompt, limit) = self.server.service, counted
+        self._prefill(prompt)
         # what is paced is computed token by token, what is not all at once
-        self._compute(prompt if pace_s else prompt + limit)
+        if not pace_s:
+            self._compute(limit)
         service.metrics.add("vllm:prompt_tokens_total", prompt)
         service.metrics.add("vllm:generation_tokens_total", 0 if pace_s else limit)
         usage = {"prompt_tokens": prompt, "total_tokens": prompt + limit, "completion_tokens": limit}
@@ -166,6 +173,13 @@ class Handler(BaseHTTPRequestHandler):
             kind = "chat.completion" if chat else "text_completion"
             service.metrics.add("vllm:request_success_total length")
             self._send(200, {**answer, "object": kind, "choices": [choice], "usage": usage})
+
+    def _prefill(self, tokens: int) -> None:
+        """As the real one: the gauge moves with each chunk, and no token is counted before the last."""
+        for start in range(0, tokens, _CHUNK):
+            self._compute(min(_CHUNK, tokens - start))
+            self.server.service.metrics.add(_KV_GAUGE, _CHUNK / _POOL)
+            self._chunks += 1
 
     def _step(self, pace_s: float) -> None:
         """One token of an answer that is paced: a step of the engine, counted when it is done."""
