@@ -203,6 +203,7 @@ class Group:
             "guard": GUARD,
             "ports": [] if rank else [PORT, MASTER],
             "endpoint": None if rank else endpoint,
+            "readiness": None,
             "probes": _probes(self.ray, self.image),
             "warm_up": [] if rank else [{"path": "/v1/completions", "body": body, "answer": TOKENS}],
             "limits": LIMITS | dict(limits or {}),

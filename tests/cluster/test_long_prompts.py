@@ -89,8 +89,8 @@ def ask(group: Group, host: str, prompt: int, tokens: int, patience_s: float) ->
     headers = ["-H", f"Authorization: Bearer {KEY}", "-H", "Content-Type: application/json"]
     url = f"http://{MANAGEMENT[host]}:{PORT}/v1/completions"
     words = ["curl", "-sf", "-m", str(round(patience_s)), *headers, "-d", json.dumps(asked), url]
-    said = group.fleet.lab("net", "--", *words, check=False).stdout
-    found: dict[str, Any] = json.loads(said) if said else {}
+    reply = group.fleet.lab("net", "--", *words, check=False).stdout
+    found: dict[str, Any] = json.loads(reply) if reply else {}
     return found
 
 
@@ -105,7 +105,7 @@ def come_and_go(group: Group, host: str, over: Callable[[], bool]) -> None:
 def read_whole(group: Group, hosts: tuple[str, ...], minutes: float, beside: str) -> None:
     """On each of the hosts a long prompt; on `beside` others ask meanwhile."""
     epochs = {host: group.status(host)["epoch"] for host in hosts}
-    began = time.monotonic()
+    before, began = {host: _ends(group, host) for host in hosts}, time.monotonic()
     with ThreadPoolExecutor(4) as clients:
         prompts: dict[str, Future[dict[str, Any]]] = {
             host: clients.submit(ask, group, host, PROMPT, 2, 60 * minutes * 3) for host in hosts
@@ -119,7 +119,7 @@ def read_whole(group: Group, hosts: tuple[str, ...], minutes: float, beside: str
     for host in hosts:
         seen = group.status(host)
         assert (seen["state"], seen["epoch"]) == ("serving", epochs[host])
-        assert "whatever /health says" not in group.journal(host)
+        assert _ends(group, host) == before[host]
 
 
 def found_hung(group: Group, heads: tuple[str, ...], held: tuple[str, ...], beside: str) -> dict[str, str]:
@@ -141,6 +141,10 @@ def found_hung(group: Group, heads: tuple[str, ...], held: tuple[str, ...], besi
             over[host] = True
             print(f"\n{host}: the hang was found {time.monotonic() - began:.0f} s after it began")
     return {host: group.status(host)["last_end"] for host in heads}
+
+
+def _ends(group: Group, host: str) -> int:
+    return group.journal(host).count("whatever /health says")
 
 
 def _runs(group: Group, host: str) -> bool:

@@ -311,11 +311,13 @@ def test_services_of_one_model_share_its_requests(folder: Path) -> None:
         f"server b 10.0.0.2:8000 maxconn {slots} ssl verify required ca-file @system-ca sni str(spark-2) "
         "verifyhost spark-2"
     )
-    assert [line for line in lines if line.startswith("server ")] == [
+    served = [line for line in lines if line.startswith("server ") and "nobody" not in line and "track" not in line]
+    assert [line.rpartition(" port ")[2] for line in served if "bodies" not in line] == ["20000", "20000"]
+    assert [line.removesuffix(" port 20000") for line in lines if line.startswith("server ")] == [
         "server medium /run/gb10-gateway-bodies/bodies.sock maxconn 192",
         "server largest /run/gb10-gateway-bodies/bodies.sock maxconn 32",
         first,
-        f"{second} check-sni spark-2",
+        second,
         # where requests wait, as long as none of them serves
         f"{first} track a/a",
         f"{second} track a/b",
@@ -371,21 +373,26 @@ def test_a_word_is_one_word_for_haproxy(text: str) -> None:
 @pytest.mark.parametrize(
     ("host", "changes", "state", "opened"),
     [
-        ("titan", {}, "limited", [(8000, ["10.0.0.1"])]),
-        ("spark-2", {}, "limited", [(8000, ["10.0.0.1"])]),
+        ("titan", {}, "limited", [(8000, ["10.0.0.1"]), (20000, ["10.0.0.1"])]),
+        ("spark-2", {}, "limited", [(8000, ["10.0.0.1"]), (20000, ["10.0.0.1"])]),
         ("spark-3", {}, "open", []),
-        ("spark-2", {"gateway": {"addresses": ["10.9.0.0/24"]}}, "limited", [(8000, ["10.9.0.0/24"])]),
+        (
+            "spark-2",
+            {"gateway": {"addresses": ["10.9.0.0/24"]}},
+            "limited",
+            [(8000, ["10.9.0.0/24"]), (20000, ["10.9.0.0/24"])],
+        ),
         (
             "titan",
             {"host": {"firewall": {"state": "closed"}}},
             "closed",
-            [(8000, ["10.0.0.1"]), (443, []), (80, [])],
+            [(8000, ["10.0.0.1"]), (20000, ["10.0.0.1"]), (443, []), (80, [])],
         ),
         (
             "spark-2",
             {"host": {"firewall": {"allow": [{"port": 8000, "from": ["10.0.0.9"]}, {"port": 9100}]}}},
             "limited",
-            [(8000, ["10.0.0.1"]), (8000, ["10.0.0.9"])],
+            [(8000, ["10.0.0.1"]), (20000, ["10.0.0.1"]), (8000, ["10.0.0.9"])],
         ),
     ],
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -12,23 +13,38 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.filter.gateway_clients import gateway_clients
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import readiness_port
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import members, serving
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.probes import Request
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.readiness import Readiness
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.report import Report
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import Address
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway import reading
+from test_drain import SOLO
 from test_gateway import CONFIG, KEYS, A, folder, plan_of  # noqa: F401 - a fixture
 
 PROGRAM = os.environ.get("HAPROXY") or shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="this machine has no haproxy; molecule/gateway has one")
 PATIENCE_S = 30.0
-SOUND, FAILS, GARBAGE, SLOW = "sound", "fails", "garbage", "slow"
+PROOF = Request("/v1/chat/completions", {"model": "tiny"}, ["usage"])
+SOUND, FAILS, FAILS_FOR_ONE, GARBAGE, SLOW = "sound", "fails", "fails for one", "garbage", "slow"
+
+
+class Local:
+    init = 1
 
 
 class Engine:
@@ -45,18 +61,18 @@ class Engine:
                 self._send(200, b"ok")
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.rfile.read(int(self.headers["Content-Length"]))
                 engine.seen[engine.how] += 1
                 if engine.how == GARBAGE:
                     self.wfile.write(b"\x00\x01 no HTTP\r\n\r\n")
                     self.close_connection = True
-                elif engine.how == FAILS:
+                elif engine.how == FAILS or (engine.how == FAILS_FOR_ONE and b'"bert"' in body):
                     self._send(500, b'{"error": "it failed"}')
                 elif engine.how == SLOW:
                     self._wait()
                 else:
                     time.sleep(0.02)
-                    self._send(200, b'{"choices": []}')
+                    self._send(200, b'{"usage": 1}')
 
             def _wait(self) -> None:
                 """As engines do: what nobody waits for is given up."""
@@ -90,6 +106,24 @@ class Engine:
         self.port = self.server.server_port
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
+        self.report = self._supervised()
+
+    def _supervised(self) -> Report:
+        """Its real supervisor, as far as a gateway sees it."""
+        url, place = f"http://127.0.0.1:{self.port}", Path(tempfile.mkdtemp())
+        service = replace(SOLO, endpoint=replace(SOLO.endpoint, url=url), probes=replace(SOLO.probes, proof=PROOF))
+        report = Report(service, [], place)
+        one = serving.Serving(service, report, "", members.Members(service, report, b"", print), Local())  # type: ignore[arg-type]
+        self.readiness, self._loop = free_port(), asyncio.new_event_loop()
+        listening = Readiness(Address("127.0.0.1", self.readiness), report, one.doubt).listen()
+        self._supervising = self._loop.create_task(listening)
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        report.enter("serving", "it serves")
+        return report
+
+    def end_supervisor(self) -> None:
+        self._loop.call_soon_threadsafe(self._supervising.cancel)
+
     def close(self) -> None:
         self.over.set()
         self.server.shutdown()
@@ -104,12 +138,12 @@ class Gateway:
         self._process = subprocess.Popen([str(PROGRAM), "-db", "-f", place / "haproxy.cfg"], stdout=subprocess.DEVNULL)
         eventually(lambda: self.post() == 200)
 
-    def post(self) -> int:
+    def post(self, client: str = "anna") -> int:
         """The status of one request, 0 for no HTTP."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         headers = {"Authorization": "Bearer key-of-anna-0000001", "Content-Type": "application/json"}
         try:
-            connection.request("POST", "/v1/chat/completions", json.dumps({"model": "tiny"}), headers)
+            connection.request("POST", "/v1/chat/completions", json.dumps({"model": "tiny", "user": client}), headers)
             return connection.getresponse().status
         except (OSError, http.client.HTTPException):
             return 0
@@ -172,7 +206,12 @@ def gateway(folder: Path, tmp_path: Path, engines: list[Engine]) -> Iterator[Gat
             text = text.replace(theirs, str(place))
         text = re.sub(r" +(user|group) haproxy\n", "", text)
         for address, engine in zip(("10.0.0.1", "10.0.0.2"), engines, strict=True):
-            text = text.replace(f"{address}:8000", f"127.0.0.1:{engine.port}")
+            # both have the same port for the supervisor there
+            text = re.sub(
+                rf"{address}:8000 (.*) port {readiness_port(8000)}",
+                rf"127.0.0.1:{engine.port} \1 port {engine.readiness}",
+                text,
+            )
         (place / Path(path).name).write_text(text)
     for key in part["backend_keys"]:
         (place / "keys" / Path(key["path"]).name).write_text(key["form"] % json.dumps("x"))
@@ -186,6 +225,50 @@ def test_who_hangs_up_is_not_computed_for(gateway: Gateway, engines: list[Engine
     for engine in engines:
         engine.how = SLOW
     client = gateway.hang_up()
-    eventually(lambda: sum(engine.seen[SLOW] for engine in engines) == 1)
+    eventually(lambda: sum(engine.seen[SLOW] for engine in engines) >= 1)
     client.close()
     eventually(lambda: any(engine.cut.is_set() for engine in engines))
+
+
+@pytest.mark.parametrize("how", [FAILS, GARBAGE])
+def test_a_replica_that_fails_at_once_gets_no_more_requests(gateway: Gateway, engines: list[Engine], how: str) -> None:
+    """It has always the fewest requests, and the sound one some that last: each new one comes to it first."""
+    sick, sound = engines
+    sound.how = SLOW
+    lasting = [gateway.hang_up() for _ in range(6)]
+    eventually(lambda: sound.seen[SLOW] >= 2)
+    sick.how, sound.how = how, SOUND
+    with ThreadPoolExecutor(2) as clients:
+        statuses = Counter(clients.map(lambda _: gateway.post(), range(100)))
+    assert statuses[200] >= 90 and sick.seen[how] <= 10, "four end its part, beside those that are under way"
+    assert gateway.servers()["a"].startswith("DOWN, sick: ")
+    for client in lasting:
+        client.close()
+    sick.how = SOUND
+    eventually(lambda: gateway.servers()["a"].startswith("UP"))
+
+
+def test_who_sends_what_fails_everywhere_takes_no_sound_replica_out(gateway: Gateway, engines: list[Engine]) -> None:
+    """Such as a request that an engine itself answers with 500: a canary between two of them is answered."""
+    for engine in engines:
+        engine.how = FAILS_FOR_ONE
+    for _ in range(12):
+        assert gateway.post(client="bert") == 500
+        eventually(lambda: set(gateway.servers().values()) == {"UP"})
+    assert gateway.post() == 200
+
+
+@pytest.mark.parametrize("state", ["loading", "warming", "draining", "ending", "waiting"])
+def test_nobody_is_sent_to_what_does_not_serve(
+    gateway: Gateway, engines: list[Engine], state: str
+) -> None:
+    engines[0].report.enter(state, "the model loads")
+    eventually(lambda: gateway.servers()["a"] == f"DOWN, {state}: the model loads")
+    assert [gateway.post() for _ in range(4)] == [200] * 4
+    engines[0].report.enter("serving", "it serves")
+    eventually(lambda: gateway.servers()["a"].startswith("UP"))
+
+
+def test_a_supervisor_that_is_gone_is_none_that_serves(gateway: Gateway, engines: list[Engine]) -> None:
+    engines[1].end_supervisor()
+    eventually(lambda: gateway.servers()["b"].startswith("DOWN"))

@@ -51,6 +51,7 @@ WRITTEN: dict[str, Any] = {
     "secret_file": "/etc/gb10-fleet/secrets/pair",
     "token": None,
     "endpoint": {"url": URL, "model": "m", "key_file": None, "key_form": "%s", "certificate": None},
+    "readiness": None,
     "probes": PROBES,
     "gids": [{"device": "rocep1s0f1", "address": "192.168.100.1"}],
     "memory_bytes": 1,

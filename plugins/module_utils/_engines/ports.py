@@ -6,14 +6,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 # Linux takes ports for outgoing connections from 32768 on (net.ipv4.ip_local_port_range).
-_SUPERVISORS, _RANKS, _SPARE = 10_000, 14_000, 18_000
+_SUPERVISORS, _READINESS, _RANKS, _SPARE = 10_000, 12_000, 14_000, 18_000
+_LAST = 32_767
 MOST_ABOVE = _SPARE
-LAST_PORT = 32_767 - MOST_ABOVE
+LAST_PORT = _LAST - MOST_ABOVE
 
 
 def supervisors_port(port: int) -> int:
     """Where the supervisors of a group meet, on the head's address in the group."""
     return port + _SUPERVISORS
+
+
+def readiness_port(port: int) -> int:
+    """Where the head's supervisor tells gateways whether it serves."""
+    return port + (_READINESS if port + _READINESS <= _LAST else -_READINESS)
 
 
 def ranks_port(port: int) -> int:
@@ -27,5 +33,6 @@ def spare_port(port: int) -> int:
 
 
 def ports_on_head(port: int, hosts: Sequence[str]) -> list[int]:
-    """All ports that a service takes on its head."""
-    return [port, supervisors_port(port), ranks_port(port), spare_port(port)] if len(hosts) > 1 else [port]
+    """All ports that a service takes on its head; one of them only where there is a gateway."""
+    alone = [port, readiness_port(port)]
+    return [*alone, supervisors_port(port), ranks_port(port), spare_port(port)] if len(hosts) > 1 else alone

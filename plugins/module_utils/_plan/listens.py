@@ -23,6 +23,8 @@ def _listens(service: Decided, host: str, callers: str) -> Iterator[dict[str, An
     keyed = _senders(placed, callers) + (", over TLS" if placed.tls else "")
     if placed.head.name == host:
         yield {"port": placed.settings["port"], "address": placed.settings["listen"], "service": name, "who": keyed}
+        if ready := service.ranks[0].supervisor["readiness"]:
+            yield {**ready, "service": name, "who": f"{callers}, which asks whether it serves"}
     if not placed.is_group:
         return
     supervisor = service.rank_on(host).supervisor

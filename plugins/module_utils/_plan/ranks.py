@@ -21,7 +21,7 @@ from .._engines.decided import Rank
 from .._engines.interface import Launch
 from .._engines.memory.budget import Share
 from .._engines.placed import Placed
-from .._engines.ports import ranks_port, supervisors_port
+from .._engines.ports import ranks_port, readiness_port, supervisors_port
 from .._subjects.fabric.hotplug import ABSENT, SEAT, STATE
 from .container import Container, Mount, docker_ask, docker_exec, docker_run
 
@@ -99,6 +99,7 @@ def _supervisor(
         "guard": _guard(placed, share),
         "ports": _ports(placed, rank),
         "endpoint": _endpoint(service) if is_head else None,
+        "readiness": _readiness(placed) if is_head else None,
         "probes": _probes(service, container["name"]),
         "warm_up": [asdict(one) for one in placed.engine.warm_up(placed, service.flags)] if is_head else [],
         "limits": _limits(placed),
@@ -247,6 +248,12 @@ def _probes(service: Configured, container: str) -> dict[str, Any]:
         asked = docker_ask(service.placed.image["reference"], probes.requires.command)
         probes = replace(probes, requires=replace(probes.requires, command=asked))
     return asdict(probes)
+
+
+def _readiness(placed: Placed) -> dict[str, Any] | None:
+    """Where gateways ask; nothing listens there without any."""
+    asked = placed.settings["readiness"]
+    return {"address": placed.settings["listen"], "port": readiness_port(placed.port)} if asked else None
 
 
 def _endpoint(service: Configured) -> dict[str, str | None]:

@@ -130,10 +130,16 @@ def here(
     """What the subjects' slices of a host are made from. parts: of the fleet subjects. decided: what its slice holds
     already."""
     sources = sorted({source for part in parts for source in part.sources}) if any(one.callers for one in parts) else []
+    headed = [service for service in services if service.placed.head.name == host.name]
     apis = [
         {"port": service.placed.port, "from": sources, "reason": f"the API of {service.placed.name}"}
-        for service in services
-        if service.placed.head.name == host.name
+        for service in headed
+    ]
+    gateways = sorted({source for part in parts if part.callers for source in part.sources})
+    apis += [
+        {"port": ready["port"], "from": gateways, "reason": f"whether {service.placed.name} serves"}
+        for service in headed
+        if (ready := service.ranks[0].supervisor["readiness"])
     ]
     peers = [address for service in services for address in service.rank_on(host.name).supervisor["peers"]]
     more = [api for part in parts for api in part.apis(host.name)]

@@ -21,5 +21,6 @@ group of one. Standard library only, Python 3.11: the role `services` copies thi
 | evidence, report | what stays after a failure; status file and journal |
 | local | one rank on its host: prepare, launch, stop |
 | head, members, serving | the rank that leads: its epochs, the others as it sees them, the endpoint |
+| readiness | whether the endpoint takes requests, for gateways that ask |
 | worker | a rank that follows |
 """

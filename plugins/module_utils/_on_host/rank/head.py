@@ -19,6 +19,7 @@ from .judge import End
 from .local import LocalRank
 from .members import Members
 from .probes import Joined, Others
+from .readiness import Readiness
 from .report import UNSERVED, Ledger, Report
 from .service import Service
 from .serving import Serving
@@ -63,6 +64,8 @@ class Head:
     async def run(self) -> int:
         """The unit's exit status; being cancelled is the owner's stop."""
         last = "the supervisor was killed before it could report"
+        ready = self._service.readiness
+        gateways = asyncio.create_task(Readiness(ready, self._report, self._doubt).listen()) if ready else None
         try:
             self._ledger.supervised(await asyncio.to_thread(restarts_of, self._service.unit))
             await self._listen()
@@ -87,7 +90,14 @@ class Head:
             self._ledger.clear()
             self._report.enter("waiting", "stopped by its owner")
             return 0
+        finally:
+            if gateways is not None:
+                gateways.cancel()
         return await self._stopped(last)
+
+    async def _doubt(self) -> None:
+        if self._serving is not None:
+            await self._serving.doubt()
 
     async def _listen(self) -> None:
         while True:

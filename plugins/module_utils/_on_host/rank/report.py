@@ -31,6 +31,7 @@ PULSE_S = 10.0
 # What an epoch begins with.
 UNSERVED: Mapping[str, Any] = {
     "strikes": 0,
+    "sick": "",
     "ready_at": None,
     "ready_s": None,
     "warm_up_s": [],
@@ -78,6 +79,13 @@ class Report:
     @property
     def state(self) -> str:
         return str(self.fields["state"])
+
+    @property
+    def unready(self) -> str:
+        """Why gateways are to send nobody; empty while the endpoint serves."""
+        if self.state != "serving":
+            return f"{self.state}: {self.fields['error'] or self._last_sentence}"
+        return f"sick: {self.fields['sick']}" if self.fields["sick"] else ""
 
     def enter(self, state: str, sentence: str, **news: Any) -> None:
         """A new state, logged once: entering the same state with the same sentence again is silent."""

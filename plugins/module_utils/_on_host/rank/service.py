@@ -108,7 +108,7 @@ class Adapter:
 
 @dataclass(frozen=True)
 class Address:
-    """Where the head meets the other ranks."""
+    """Where the head meets the other ranks, or gateways."""
 
     address: str
     port: int
@@ -141,7 +141,8 @@ class Service:
 
     token: None where the engine's processes need none. run: the `docker run` words, in the foreground. serve: words
     that begin to serve once all ranks have joined, or None. rendezvous, adapter: None for a service of one rank.
-    address: of this rank, peers: of the others, by rank. definition: equal on all ranks of one plan. ports: TCP ports
+    readiness: where the head tells gateways whether it serves; None without any. address: of this rank, peers: of the
+    others, by rank. definition: equal on all ranks of one plan. ports: TCP ports
     that must be free before a start. warm_up: what takes compilation on itself before clients come.
     """
 
@@ -163,6 +164,7 @@ class Service:
     guard: Guard
     ports: Sequence[int]
     endpoint: Endpoint | None
+    readiness: Address | None
     probes: Probes
     warm_up: Sequence[Request]
     limits: Limits

@@ -21,6 +21,10 @@ from .service import Service
 
 _POLL_S = 2.0
 _HEALTH_S = 10.0
+# So young an answer is proof enough for a gateway, which waits so long for another one.
+_FRESH_S, _DOUBT_S = 0.3, 1.0
+# Between two canaries of an endpoint that refuses them.
+_AGAIN_S = 2.0
 # Between two looks while it drains.
 _REST_S = 1.0
 # The first request may compile for minutes.
@@ -40,7 +44,8 @@ class Serving:
         self._access = endpoint.Access(service.endpoint.url, key, tls)
         self._probes = service.probes
         self._members, self._local = members, local
-        self._began = time.monotonic()
+        self._began = self._answered_at = self._asked_at = time.monotonic()
+        self._doubting: asyncio.Task[endpoint.Answer] | None = None
 
     async def load(self) -> None:
         """Until it answers; RankError when nothing has moved for too long on any rank, or it refuses for good."""
@@ -91,8 +96,8 @@ class Serving:
     async def watch(self) -> None:
         """As long as it lives; RankError after so many bad looks in a row, or when it has stood still for too long."""
         limits, probes = self._service.limits, self._probes
-        strikes, answered_at = 0, time.monotonic()
-        life, before = judge.Life(answered_at), await self._look()
+        strikes, life = 0, judge.Life(time.monotonic())
+        self._answered_at, before = life.at, await self._look()
         while True:
             # what was waited for in vain, /metrics or a canary, has taken its time already
             await asyncio.sleep(max(_POLL_S, limits.canary_s - (time.monotonic() - before.at)))
@@ -100,26 +105,46 @@ class Serving:
             verdict, life = judge.liveness(life, before, now, probes)
             self._show_progress(before, now)
             before, problem = now, "it gives no metrics" if now.late else ""
-            if judge.wants_canary(verdict, now, answered_at, limits):
-                answer = await self._ask(probes.proof, limits.canary_s)
+            if judge.wants_canary(verdict, now, self._answered_at, limits):
+                answer = await self._canary()
                 if answer.ok or probes.metrics is None:
                     now = await self._look(now)
                 verdict, life = judge.after_canary(verdict, life, answer.canary, before, now, probes)
                 problem = f"a canary failed: {answer.error}"
                 if answer.ok:
                     # the canary's own tokens are no proof the next time
-                    before, answered_at = now, now.at
+                    before = now
             if verdict == "alive":
                 strikes = 0
+                self._report.update(sick="")
             elif verdict == "strike":
                 strikes += 1
                 problem = problem or "requests are running, but no token is computed and no process works"
                 self._report.note(f"strike {strikes} of {limits.strikes}: {problem}")
+                self._report.update(sick=problem)
             self._report.update(strikes=strikes)
             if verdict == "hung":
                 problem = f"its processes work, and nothing has been computed for {now.at - life.at:.0f} s"
             if verdict == "hung" or strikes >= limits.strikes:
                 raise RankError(f"the endpoint is dead, whatever {probes.health} says: {problem}")
+
+    async def _canary(self) -> endpoint.Answer:
+        """Whether a new request is served. A refusal ends others' way here at once; silence may be a queue."""
+        answer = await self._ask(self._probes.proof, self._service.limits.canary_s)
+        self._asked_at = time.monotonic()
+        if answer.ok:
+            self._answered_at = self._asked_at
+        if answer.canary != "silent":
+            self._report.update(sick=answer.error)
+        return answer
+
+    async def doubt(self) -> None:
+        """A gateway has seen requests fail: ask a canary, unless one just was, and wait for it for a moment."""
+        if time.monotonic() - self._asked_at < (_AGAIN_S if self._report.fields["sick"] else _FRESH_S):
+            return
+        if self._doubting is None or self._doubting.done():
+            self._doubting = asyncio.create_task(self._canary())
+        await asyncio.wait({self._doubting}, timeout=_DOUBT_S)
 
     async def drain(self, reason: str) -> None:
         """Let in nobody new and wait until the answers under way have ended: for `drain_s` at the longest, and not for

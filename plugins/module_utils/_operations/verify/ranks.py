@@ -124,8 +124,9 @@ def _of_rank(rank: Mapping[str, Any]) -> Iterator[Finding]:
             expected="all ranks",
             remedy="look at the rank that it names",
         )
-    elif supervisor.get("strikes"):
-        found = f"{supervisor['strikes']} looks in a row found no progress: {supervisor['error'] or 'no answer'}"
+    elif supervisor.get("sick") or supervisor.get("strikes"):
+        sick, strikes = supervisor.get("sick"), supervisor.get("strikes", 0)
+        found = f"{strikes} looks in a row found no progress, and gateways send nobody: {sick or 'no answer'}"
         remedy = "wait: at the limit the group restarts by itself"
         yield host_warning(
             "rank-strikes", place, found=found, expected="tokens, or an answer to a canary", remedy=remedy

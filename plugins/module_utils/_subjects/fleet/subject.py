@@ -52,12 +52,13 @@ class Claims:
     """What a declaration takes, and what it asks of others.
 
     tls: of its endpoint, as `_subjects.tls.declared.decide` leaves it. aliases: further names of models, ``{alias:
-    model}``, which engines have to know.
+    model}``, which engines have to know. readiness: it asks the services whether they serve.
     """
 
     ports: Sequence[Port] = ()
     tls: Mapping[str, Any] | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
+    readiness: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ class Endpoint:
     """The head of a service, as a gateway reaches it.
 
     model: its name for clients. slots: requests that it works on at once; more would only wait where nobody sees them.
-    health: the path that answers 200 while it serves. key: the file on the controller; empty for an open service.
-    tls_name: what its certificate names; empty without encryption. context: tokens of a request; None where that isn't
-    known. example: a request whose answer shows that the model computes (`_engines.interface.Example` as a map).
+    readiness: the port at which its supervisor says whether it serves. key: the file on the controller; empty for an
+    open service. tls_name: what its certificate names; empty without encryption. context: tokens of a request; None
+    where that isn't known. example: a request whose answer shows that the model computes (`_engines.interface.Example`
+    as a map).
     """
 
     service: str
@@ -31,7 +32,7 @@ class Endpoint:
     address: str
     port: int
     slots: int
-    health: str
+    readiness: int
     key: str = ""
     tls_name: str = ""
     context: int | None = None

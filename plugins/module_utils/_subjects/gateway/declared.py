@@ -217,4 +217,4 @@ def ports(gateway: GatewayDeclared) -> list[tuple[str, int]]:
 
 def claims(gateway: GatewayDeclared, _hosts: Mapping[str, Host]) -> Claims:
     taken = [Port(host, port, PLACE.below(key)) for key, port in ports(gateway) for host in gateway["hosts"]]
-    return Claims(taken, gateway["tls"], gateway["aliases"])
+    return Claims(taken, gateway["tls"], gateway["aliases"], readiness=True)

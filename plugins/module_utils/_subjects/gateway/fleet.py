@@ -80,7 +80,7 @@ def _endpoint(service: Decided) -> Endpoint:
         address=placed.address,
         port=placed.port,
         slots=service.slots,
-        health=service.ranks[0].supervisor["probes"]["health"],
+        readiness=service.ranks[0].supervisor["readiness"]["port"],
         key=placed.settings.get("api_key_file") or "",
         tls_name=_tls_name(placed) if placed.tls else "",
         context=service.plan["kv"]["context"],

@@ -148,18 +148,30 @@ def _backend(backend: Backend, queue: int) -> str:
     away = answer(503, "service_unavailable", f"no host serves {backend.model} now; try again")
     broken = answer(502, "bad_gateway", f"the host that served {backend.model} failed; try again")
     slow = answer(504, "gateway_timeout", f"{backend.model} was silent for too long")
-    once = "default-server check inter 1s fall 2 rise 1 init-addr libc,none"
     lines = [
-        f"option httpchk GET {backend.servers[0].health}",
+        *_READINESS,
         f"http-request return {_busy(backend)} if {{ queue gt {queue} }}",
         *_before(backend, queue),
         f"http-error {broken}",
         f"http-error {away} {_LATER}",
         f"http-error {slow}",
-        once,
-        *(_checked(server) for server in backend.servers),
+        *(f"{_server(server)} port {server.readiness}" for server in backend.servers),
     ]
     return f"\nbackend {backend.name}\n" + "".join(f"    {line}\n" for line in lines)
+
+
+# Its supervisor says whether a server takes requests: a change of its word counts within a second. A request that
+# failed (5xx, or no HTTP) is a failed check, which brings the next one at once; that shows it, and the supervisor asks
+# a canary before it answers. So a sick server is out after its first failures, and whoever sends requests that fail
+# everywhere takes no sound one out. Who comes back gets its part little by little.
+_READINESS = (
+    "option httpchk GET /",
+    "http-check send-state",
+    'http-check expect status 200 on-error "%[res.hdr(x-reason)]"',
+    "timeout check 3s",
+    "default-server check inter 400ms fastinter 150ms downinter 500ms fall 4 rise 2 init-addr libc,none",
+    "default-server observe layer7 error-limit 1 on-error fail-check slowstart 10s",
+)
 
 
 def _server(server: Endpoint) -> str:
@@ -167,10 +179,6 @@ def _server(server: Endpoint) -> str:
     tls = f" ssl verify required ca-file @system-ca sni str({server.tls_name}) verifyhost {server.tls_name}"
     words = f"server {server.service} {in_url(server.address)}:{server.port} maxconn {server.slots}"
     return words + (tls if server.tls_name else "")
-
-
-def _checked(server: Endpoint) -> str:
-    return _server(server) + (f" check-sni {server.tls_name}" if server.tls_name else "")
 
 
 def models_map(offered: Iterable[Backend]) -> str:
