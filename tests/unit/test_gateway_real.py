@@ -24,7 +24,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.filter.gateway_clients import gateway_clients
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import readiness_port
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import members, serving
@@ -33,6 +32,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.readiness
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.report import Report
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import Address
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway import reading
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import clients_map
 from test_drain import SOLO
 from test_gateway import CONFIG, KEYS, A, folder, plan_of  # noqa: F401 - a fixture
 
@@ -215,7 +215,7 @@ def gateway(folder: Path, tmp_path: Path, engines: list[Engine]) -> Iterator[Gat
         (place / Path(path).name).write_text(text)
     for key in part["backend_keys"]:
         (place / "keys" / Path(key["path"]).name).write_text(key["form"] % json.dumps("x"))
-    (place / "clients.map").write_text(gateway_clients(KEYS))
+    (place / "clients.map").write_text(clients_map(KEYS))
     one = Gateway(place, (place / Path(CONFIG).name).read_text())
     yield one
     one.close()

@@ -187,7 +187,8 @@ class Tracing(TypedDict):
 class ServiceData(TypedDict):
     """One of ``fleet_services``, completed. image, model: what is written otherwise than in the recipe.
 
-    key_made: whether a run makes the key. aliases: further names of the model.
+    key_made: whether a run makes the key. aliases: further names of the model. readiness: gateways ask whether it
+    serves.
     """
 
     recipe: str | None
@@ -212,3 +213,4 @@ class ServiceData(TypedDict):
     silence: dict[str, str]
     key_made: NotRequired[bool]
     aliases: NotRequired[list[str]]
+    readiness: NotRequired[bool]

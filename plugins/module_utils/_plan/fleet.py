@@ -246,7 +246,7 @@ def _placed(
     """The services that can be planned."""
     asked = any(one.readiness for one in declared.fleet.claims)
     for name, written in declared.services.items():
-        settings = {**written, "readiness": asked}
+        settings: ServiceData = {**written, "readiness": asked}
         recipe, problems = chosen_recipe(settings, Place(service=name), library)
         wanted = settings["recipe"] or (recipe["name"] if recipe else "")
         its_own = [finding for finding in of_recipes if wanted and finding.recipe == wanted]

@@ -252,7 +252,7 @@ def _probes(service: Configured, container: str) -> dict[str, Any]:
 
 def _readiness(placed: Placed) -> dict[str, Any] | None:
     """Where gateways ask; nothing listens there without any."""
-    asked = placed.settings["readiness"]
+    asked = placed.settings.get("readiness", False)
     return {"address": placed.settings["listen"], "port": readiness_port(placed.port)} if asked else None
 
 

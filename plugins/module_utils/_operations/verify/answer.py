@@ -32,13 +32,8 @@ _SUPERVISOR: Spec = {
     "default": None,
     "options": {
         "state": _TEXT,
-<<<<<<< HEAD
-        **dict.fromkeys(("error", "last_end", "creep"), _MAYBE_TEXT),
-        **dict.fromkeys(("since", "updated_at"), _TIME_IF_ANY),
-=======
         **dict.fromkeys(("error", "last_end", "creep", "sick"), _MAYBE_TEXT),
-        **dict.fromkeys(("since", "updated_at"), _TEXT_IF_ANY),
->>>>>>> 445e2f9e (Let gateways go by what supervisors know)
+        **dict.fromkeys(("since", "updated_at"), _TIME_IF_ANY),
         "drains_until": {"type": "str", "nullable": True, "default": None},
         **dict.fromkeys(
             ("tokens_per_s", "running", "waiting", "kv_use", "starts_left", "ready_s", "age_s"), _FIGURE_OR_NULL
