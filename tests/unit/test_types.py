@@ -14,7 +14,13 @@ from typing import Any, is_typeddict
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import FindingRow, Plan, ServicePlan, SummaryRow
+from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import (
+    FindingRow,
+    Plan,
+    ServicePlan,
+    ServiceSlice,
+    SummaryRow,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from tools.golden import inventory_of
@@ -22,7 +28,7 @@ from tools.golden import inventory_of
 ROOT = Path(__file__).resolve().parents[2]
 # The share of parameters whose annotation holds `Any`, in per cent. It may only go down: whoever types something writes
 # the new share here. The aim is 8.
-MOST = 16.9
+MOST = 16.3
 
 
 def parameters(tree: ast.Module) -> Iterator[bool]:
@@ -72,6 +78,7 @@ def example() -> Any:
     [
         (Plan, lambda plan: [plan]),
         (ServicePlan, lambda plan: plan["services"].values()),
+        (ServiceSlice, lambda plan: [one for host in plan["hosts"].values() for one in host["services"]]),
         (SummaryRow, lambda plan: plan["summary"]),
         (FindingRow, lambda plan: plan["findings"]),
     ],

@@ -7,6 +7,7 @@ keys here equal to those of real plans.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 
@@ -72,6 +73,35 @@ class ServicePlan(TypedDict):
     boot: dict[str, Any]
     flags: dict[str, Any]
     explain: list[dict[str, Any]]
+
+
+class ServiceSlice(TypedDict):
+    """A service in one host's slice: `_plan.service_slice.service_slice`. supervisor: what its rank file says."""
+
+    name: str
+    engine: str
+    unit: str
+    rank: int
+    ranks: int
+    hosts: list[str]
+    definition: str
+    container: Mapping[str, Any]
+    exec: Sequence[str] | None
+    flags: dict[str, Any]
+    files: dict[str, dict[str, str | None]]
+    merged: list[dict[str, Any]]
+    models: list[str]
+    folders: dict[str, str | None]
+    key: dict[str, Any] | None
+    tls: dict[str, Any] | None
+    trace_headers: dict[str, str] | None
+    secret: dict[str, str] | None
+    rank_file: str
+    supervisor: Mapping[str, Any]
+    status_file: str
+    memory_bytes: int
+    memory_floor_bytes: int
+    proof: dict[str, Any] | None
 
 
 class Plan(TypedDict):

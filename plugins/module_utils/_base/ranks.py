@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from .plan import Plan
+from .plan import Plan, ServiceSlice
 
 
-def rank_of(plan: Plan, service: str, host: str) -> dict[str, Any]:
+def rank_of(plan: Plan, service: str, host: str) -> ServiceSlice:
     """A service's entry in ``services`` of one of its hosts' slices."""
-    found: dict[str, Any] = next(one for one in plan["hosts"][host]["services"] if one["name"] == service)
+    found: ServiceSlice = next(one for one in plan["hosts"][host]["services"] if one["name"] == service)
     return found
 
 
-def head_of(plan: Plan, service: str) -> dict[str, Any]:
+def head_of(plan: Plan, service: str) -> ServiceSlice:
     """The same on the host that its endpoint is on, the first of its hosts."""
     return rank_of(plan, service, plan["services"][service]["hosts"][0])

@@ -10,6 +10,7 @@ from typing import Any
 
 from .._base import layout
 from .._base.gb10 import fact
+from .._base.plan import ServiceSlice
 from .._base.sizes import gib
 from .._engines.decided import Decided, Rank
 from .._engines.placed import Placed
@@ -18,7 +19,7 @@ from .ranks import cache_folders
 from .unit import rank_unit
 
 
-def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]:
+def service_slice(service: Decided, host: str, inventory: str) -> ServiceSlice:
     """One service on one host. inventory: the name of the one that declares it.
 
     rank, ranks: its rank here, 0 for the head, and how many there are. hosts: of all ranks, head first. files: what is

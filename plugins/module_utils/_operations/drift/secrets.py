@@ -12,12 +12,12 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import cast
 
 from ..._base.findings import Difference
 from ..._base.managed import Managed
 from ..._base.place import Place
-from ..._base.plan import Plan
+from ..._base.plan import Plan, ServiceSlice
 from ..._base.reading import FileAnswer, FileState, State
 from ..._host.probe.files import salted
 
@@ -65,7 +65,7 @@ def same_on_all(plan: Plan, states: Mapping[str, State]) -> Iterator[Difference]
                 )
 
 
-def _digest(state: State | None, service: Mapping[str, Any]) -> str:
+def _digest(state: State | None, service: ServiceSlice) -> str:
     if not service["secret"] or state is None:
         return ""
     file = (state["files"] or {}).get(service["secret"]["path"])

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ..._base.findings import Finding, warning
 from ..._base.place import Place
-from ..._base.plan import Plan
+from ..._base.plan import Plan, ServiceSlice
 from ..._base.ranks import rank_of
 
 Document = dict[str, Any]
@@ -41,7 +41,7 @@ class Rank:
     """A rank as the plan has it. slice: of its host's ``services``. supervisor: the file of its supervisor."""
 
     host: str
-    slice: Mapping[str, Any]
+    slice: ServiceSlice
     supervisor: Mapping[str, Any]
 
     @property
