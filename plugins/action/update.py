@@ -12,7 +12,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.gate import apart, problems
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.order import (
     groups_of,
@@ -38,7 +38,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         plan, here, found = options["plan"], options["hosts"], options["found"]
         groups = groups_of(plan)
-        looks = {host: Look(host, plan["hosts"][host], options["states"][host]) for host in found}
+        looks = {host: PreflightContext(host, plan["hosts"][host], options["states"][host]) for host in found}
         wanted = {
             host: next_of(one["record"], one["boot_id"])
             for host, one in found.items()
@@ -71,7 +71,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     @staticmethod
     def _judge(
         options: Mapping[str, Any],
-        looks: Mapping[str, Look],
+        looks: Mapping[str, PreflightContext],
         results: Mapping[str, Result],
         wanted: Mapping[str, Any],
         groups: Any,
@@ -89,7 +89,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         _refuse({host: [one for one in found if one.severity == "error"] for host, found in judged.items()})
 
 
-def _judged(look: Look, found: Mapping[str, Any], after: Result, options: Mapping[str, Any]) -> dict[str, Any]:
+def _judged(
+    look: PreflightContext, found: Mapping[str, Any], after: Result, options: Mapping[str, Any]
+) -> dict[str, Any]:
     return {
         "steps": found["steps"],
         "firmware": bool(options["firmware"] and found["firmware"]),

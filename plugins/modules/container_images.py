@@ -201,7 +201,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import (
     in_the_way,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker, LocalImage
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import Step, Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import ImageStep, Wanted
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.store import ImageStore
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import PEER
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
@@ -295,7 +295,7 @@ def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     return result
 
 
-def as_result(steps: list[Step], places: Places) -> dict[str, Any]:
+def as_result(steps: list[ImageStep], places: Places) -> dict[str, Any]:
     """The module's result, before any work."""
     return {
         "changed": any(step.changes for step in steps),
@@ -316,7 +316,7 @@ def as_result(steps: list[Step], places: Places) -> dict[str, Any]:
     }
 
 
-def known(step: Step, image: LocalImage | None) -> dict[str, Any]:
+def known(step: ImageStep, image: LocalImage | None) -> dict[str, Any]:
     """By what an image that is here is known; nothing of one that isn't."""
     if image is None:
         return {}

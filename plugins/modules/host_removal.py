@@ -72,9 +72,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import F
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.owned import find_owned
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.survey import (
-    Asked,
+    RemovalOrder,
+    RemovalStep,
     Run,
-    Step,
     foreign,
     locks,
     remove,
@@ -107,7 +107,7 @@ def main() -> None:
             "first (-e retire=NAME), and run this again [remove-foreign]"
         )
     keep, is_whole = frozenset(module.params["keep"]), module.params["state"] == "absent"
-    asked = Asked((*wanted["paths"], *find_owned(wanted["owns"])), wanted["links"], keep)
+    asked = RemovalOrder((*wanted["paths"], *find_owned(wanted["owns"])), wanted["links"], keep)
     run = module.run_command
     try:
         known, why = record.read()
@@ -120,7 +120,7 @@ def main() -> None:
             prove(module, look(module, asked, known))
         if is_whole and Path(layout.CONFIG).exists():
             # only now: until here a run that was cut off knows what is left
-            last = Step(layout.CONFIG, "is there", "not there", partial(shutil.rmtree, layout.CONFIG))
+            last = RemovalStep(layout.CONFIG, "is there", "not there", partial(shutil.rmtree, layout.CONFIG))
             steps.append(last)
             left += [] if module.check_mode else undo([last], run)
         for path in [] if module.check_mode else locks():
@@ -138,13 +138,13 @@ def main() -> None:
     )
 
 
-def look(module: AnsibleModule, asked: Asked, known: dict[str, Any] | None) -> list[Step]:
+def look(module: AnsibleModule, asked: RemovalOrder, known: dict[str, Any] | None) -> list[RemovalStep]:
     if module.params["state"] == "stopped":
         return [*running(module.run_command)]
     return survey(asked, known, module.run_command)
 
 
-def undo(steps: list[Step], run: Run) -> list[str]:
+def undo(steps: list[RemovalStep], run: Run) -> list[str]:
     """Take each step, then what they ask for. Returns what could not be done now, in sentences."""
     for step in steps:
         step.act()
@@ -160,7 +160,7 @@ def undo(steps: list[Step], run: Run) -> list[str]:
     return left
 
 
-def prove(module: AnsibleModule, found: list[Step]) -> None:
+def prove(module: AnsibleModule, found: list[RemovalStep]) -> None:
     """found: by the same look, after all was undone."""
     if found:
         places = "; ".join(f"{step.place}: {step.found}, expected {step.before}" for step in found)

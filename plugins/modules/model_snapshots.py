@@ -163,8 +163,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub imp
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import Manifest
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.store import (
     DamagedError,
+    ModelStep,
     ModelStore,
-    Step,
     Wanted,
 )
 
@@ -256,7 +256,7 @@ def lent(token: Path | None) -> Iterator[None]:
             token.unlink(missing_ok=True)
 
 
-def as_result(steps: list[Step]) -> dict[str, Any]:
+def as_result(steps: list[ModelStep]) -> dict[str, Any]:
     """The module's result, before any work."""
     return {
         "changed": any(step.changes for step in steps),

@@ -20,7 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
     Facts,
     KeyFile,
     Launch,
-    Sizing,
+    ServiceSizing,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.budget import Share
@@ -124,7 +124,7 @@ class Echo(Plain):
     def ranks_of(self, fingerprint: str) -> int | None:
         return fingerprint.count("+") + 1 if fingerprint.startswith("echo:") else None
 
-    def size(self, placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+    def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
         return Blind(
             Demand(
                 service=placed.name,

@@ -209,7 +209,7 @@ def writes(content: dict[str, Any]) -> str:
 HALF = writes(result(tg_throughput=None))
 
 
-class Asked:
+class SentRequest:
     """The action, with a tool that is a script, and a host that answers so."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, does: str) -> None:
@@ -253,7 +253,7 @@ class Asked:
 
 
 def test_a_run_through_the_endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = Asked(monkeypatch, tmp_path, writes(result()))
+    asked = SentRequest(monkeypatch, tmp_path, writes(result()))
     found = asked.run()
     assert found["figures"]["first token ms"] == 250.0
     assert found["seen"] == SEEN
@@ -275,14 +275,14 @@ def test_what_is_not_whole_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, does: str, sentence: str
 ) -> None:
     with pytest.raises(AnsibleActionFail) as refused:
-        Asked(monkeypatch, tmp_path, does).run()
+        SentRequest(monkeypatch, tmp_path, does).run()
     assert f"chat can't be measured at pp512 tg32 @ d1024: {sentence}" in refused.value.message
     assert "nothing of this benchmark was kept" in refused.value.message
     assert KEY not in refused.value.message
 
 
 def test_others_that_ask_before_or_meanwhile_are_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = Asked(monkeypatch, tmp_path, writes(result()))
+    asked = SentRequest(monkeypatch, tmp_path, writes(result()))
     asked.looks[1]["answered"] = 900
     with pytest.raises(AnsibleActionFail, match="others were answered 763 tokens meanwhile"):
         asked.run()
@@ -292,7 +292,7 @@ def test_others_that_ask_before_or_meanwhile_are_seen(monkeypatch: pytest.Monkey
 
 
 def test_the_models_own_tokenizer_is_brought(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = Asked(monkeypatch, tmp_path, "exit 1")
+    asked = SentRequest(monkeypatch, tmp_path, "exit 1")
     asked.arguments["point"] = None
     assert asked.run()["seen"] == SEEN
     assert json.loads((tmp_path / "tokenizers/chat/tokenizer.json").read_text("utf-8")) == {"a": 1}
@@ -310,7 +310,7 @@ def test_the_models_own_tokenizer_is_brought(monkeypatch: pytest.MonkeyPatch, tm
 def test_what_is_no_tokenizer_is_not_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: dict[str, Any], sentence: str
 ) -> None:
-    asked = Asked(monkeypatch, tmp_path, "exit 1")
+    asked = SentRequest(monkeypatch, tmp_path, "exit 1")
     asked.arguments["point"] = None
     asked.tokenizer = answer
     with pytest.raises(AnsibleActionFail) as refused:

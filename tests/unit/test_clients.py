@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import Managed
-from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Difference, Look, View
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Difference, DriftContext, PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import before_change, host_view
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.client import (
@@ -225,7 +225,7 @@ def test_a_port_of_another_program_is_in_the_way(folder: Path, listening: list[s
         "listening": [{"port": 3000, "process": one} for one in listening],
         "our_units": [{"unit": part["unit"]}] if ours else [],
     }
-    look = Look("titan", {"clients": [part]}, state)
+    look = PreflightContext("titan", {"clients": [part]}, state)
     assert bool([*CLIENTS.obstacles(look)]) == taken
 
 
@@ -306,7 +306,7 @@ def test_drift_names_what_runs_of_another_image(folder: Path) -> None:
     running = {start["container"]: {"image": "sha256:1", "reference": "former"}}
     for present, found in (("sha256:1", []), ("sha256:2", ["client-image"])):
         state = {"running": running, "images": {start["image"]: {"id": present}}}
-        view = View("titan", plan, {"titan": state})
+        view = DriftContext("titan", plan, {"titan": state})
         assert [one.rule for one in CLIENTS.differences(view) if isinstance(one, Difference)] == found
 
 

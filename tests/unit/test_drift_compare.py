@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Difference
-from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import View
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import DriftContext
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import claims
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import as_json, as_text, report
@@ -255,7 +255,7 @@ def test_bad_and_moving_tags(image: dict[str, Any], rules: list[str]) -> None:
     plan = copy.deepcopy(PLAN)
     plan["hosts"]["titan"]["images"] = [image]
     state = readings(PLAN)["titan"].state or {}
-    found = SYSTEM.differences(View("titan", plan, {"titan": state}))
+    found = SYSTEM.differences(DriftContext("titan", plan, {"titan": state}))
     assert [one.rule for one in found if isinstance(one, Difference)] == rules
 
 

@@ -19,7 +19,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
@@ -751,13 +751,13 @@ def test_a_port_of_another_program_is_in_the_way(folder: Path, listening: list[A
         "listening": [{"port": port, "process": process} for port, process in listening],
         "our_units": [{"unit": "gb10-gateway.service", "inventory": "x"}] if ours else [],
     }
-    found = [one.rule for one in GATEWAY.obstacles(Look("titan", plan_of(folder)["hosts"]["titan"], state))]
+    found = [one.rule for one in GATEWAY.obstacles(PreflightContext("titan", plan_of(folder)["hosts"]["titan"], state))]
     assert found == (["gateway-port-taken"] if taken else [])
 
 
 def test_requests_that_wait_are_named_before_a_change(folder: Path) -> None:
     state = {"gateway": {"holds": {"a": "rollout-of-a"}}}
-    (found,) = GATEWAY.obstacles(Look("titan", plan_of(folder)["hosts"]["titan"], state))
+    (found,) = GATEWAY.obstacles(PreflightContext("titan", plan_of(folder)["hosts"]["titan"], state))
     assert (found.rule, found.severity) == ("gateway-held", "warning")
     assert "systemctl reload gb10-gateway.service" in found.remedy
 

@@ -25,7 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.layers i
     gunzipped,
     stream,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import Here, parts_of
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import LocalStore, parts_of
 
 FILES = {"bin/tool": b"tool" * 5000, "etc/empty": b"", "etc/naïve": b"n" * 700}
 
@@ -182,7 +182,7 @@ def offered(*layers: dict[str, bytes]) -> list[Layer]:
 
 
 def test_overlay2_finds_the_layers_below_by_itself(overlay2: Overlay2) -> None:
-    here = Here(overlay2.engine, [overlay2.add(BASE, OLD)])
+    here = LocalStore(overlay2.engine, [overlay2.add(BASE, OLD)])
     parts = parts_of(offered(BASE, NEW), here)
     assert parts.left_out == {digest_of(tar_of(BASE))}
     assert [layer.digest for layer in parts.missing] == [digest_of(tar_of(NEW))]
@@ -190,7 +190,7 @@ def test_overlay2_finds_the_layers_below_by_itself(overlay2: Overlay2) -> None:
 
 def test_overlay2_can_be_given_its_own_layer_on_top_of_others(overlay2: Overlay2) -> None:
     """A graph driver does not know the layer there, but it need not be fetched."""
-    here = Here(overlay2.engine, [overlay2.add(BASE, OLD)])
+    here = LocalStore(overlay2.engine, [overlay2.add(BASE, OLD)])
     parts = parts_of(offered(NEW, OLD), here)
     assert parts.left_out == frozenset()
     assert [layer.digest for layer in parts.missing] == [digest_of(tar_of(NEW))]
@@ -200,7 +200,7 @@ def test_containerd_gets_the_form_that_it_has(containerd: Containerd) -> None:
     """The trap: an uncompressed layer that is offered, left out because its compressed form is here."""
     image = containerd.add(BASE, OLD)
     compressed = LayerStore(containerd.engine).image(image).layers[0]
-    parts = parts_of(offered(BASE, NEW), Here(containerd.engine, [image]))
+    parts = parts_of(offered(BASE, NEW), LocalStore(containerd.engine, [image]))
     assert parts.layers[0] == compressed
     assert parts.left_out == {compressed.digest}
     assert [layer.digest for layer in parts.missing] == [digest_of(tar_of(NEW))]
@@ -209,7 +209,7 @@ def test_containerd_gets_the_form_that_it_has(containerd: Containerd) -> None:
 def test_containerd_does_not_count_on_what_it_lost(containerd: Containerd) -> None:
     image = containerd.add(BASE, OLD)
     containerd.remove(LayerStore(containerd.engine).image(image).layers[0].digest)
-    parts = parts_of(offered(BASE, NEW), Here(containerd.engine, [image]))
+    parts = parts_of(offered(BASE, NEW), LocalStore(containerd.engine, [image]))
     assert (parts.left_out, len(parts.missing)) == (frozenset(), 2)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import Managed
-from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look, View
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import DriftContext, PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.phoenix.plan import secrets_text
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.phoenix.subject import PHOENIX
@@ -106,12 +106,12 @@ def test_whoever_has_its_port_is_named_before_a_change(tmp_path: Path) -> None:
     part = planned(tmp_path)["hosts"]["titan"]
     for process, rules in (("nginx", ["phoenix-port-taken"]), ("systemd", [])):
         state = {"listening": [{"port": 6006, "local": False, "process": process, "container": ""}]}
-        assert [one.rule for one in PHOENIX.obstacles(Look("titan", part, state))] == rules
+        assert [one.rule for one in PHOENIX.obstacles(PreflightContext("titan", part, state))] == rules
 
 
 def test_units_that_nobody_asks_for_are_drift(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     for host, found in (("spark-2", ["phoenix-undeclared"]), ("titan", [])):
         state = {"our_units": [{"unit": "gb10-phoenix.service", "inventory": plan["inventory"], "ranks": 1}]}
-        differences = PHOENIX.differences(View(host, plan, {host: state}))
+        differences = PHOENIX.differences(DriftContext(host, plan, {host: state}))
         assert [one.rule for one in differences if hasattr(one, "rule")] == found

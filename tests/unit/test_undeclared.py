@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import undeclared_services
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
@@ -196,6 +196,6 @@ def test_units_that_two_inventories_ask_for_are_refused(tmp_path: Path) -> None:
         for part, rules in ((mine, set()), (theirs, {f"{name}-foreign"})):
             units = [unit for unit in part[name]["units"] if unit.endswith(".service")]
             state = {"our_units": [{"unit": unit, "inventory": part[name]["inventory"], "ranks": 1} for unit in units]}
-            found = [*subject.obstacles(Look("titan", mine, state))]
+            found = [*subject.obstacles(PreflightContext("titan", mine, state))]
             assert {one.rule for one in found} == rules
             assert all("was written by the inventory theirs" in one.found for one in found)

@@ -48,7 +48,7 @@ def undo(*paths: str) -> list[str]:
     """Of files and keys alone: this machine is no host of a fleet."""
     known, why = record.read()
     assert known is not None and why == ""
-    steps = [*survey._files(survey.Asked(paths), known), *survey._json(known["json"])]
+    steps = [*survey._files(survey.RemovalOrder(paths), known), *survey._json(known["json"])]
     steps += survey._made(known["folders"], [step.place for step in steps])
     for step in steps:
         step.act()

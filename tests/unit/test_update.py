@@ -16,7 +16,7 @@ import pytest
 from ansible.errors import AnsibleAction
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import update
-from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import read_answer
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.compare import slower_services
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update import change, look
@@ -30,7 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.form
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.gate import apart, problems
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.order import (
     Served,
-    Step,
+    UpdateStep,
     groups_of,
     next_of,
     services_of,
@@ -128,12 +128,12 @@ OFFERED = [{"device": "Embedded Controller", "have": "0x02004b03", "version": "0
 NIC = [{"device": "ConnectX-7 NIC", "have": "28.45.4028", "version": "28.47.1088"}]
 
 
-def host(name: str = "titan", **parts: Any) -> Look:
+def host(name: str = "titan", **parts: Any) -> PreflightContext:
     """As planned; no GPU unless one is asked for."""
     state = {**copy.deepcopy(state_of(PLAN, name)), "gpu": {"present": False, "module": False, "users": 0}}
     for part, value in parts.items():
         state[part] = {**state[part], **value} if isinstance(value, dict) else value
-    return Look(name, PLAN["hosts"][name], state)
+    return PreflightContext(name, PLAN["hosts"][name], state)
 
 
 # What apt and fwupd print -------------------------------------------------------------------------------------------
@@ -365,7 +365,9 @@ SERVICES = {
 ALL = dict.fromkeys("abcde", "begin")
 
 
-def order(wanted: Any = None, gateways: Any = (), took_s: float | None = 60.0, together: bool = False) -> list[Step]:
+def order(
+    wanted: Any = None, gateways: Any = (), took_s: float | None = 60.0, together: bool = False
+) -> list[UpdateStep]:
     return steps(GROUPS, wanted or ALL, SERVICES, gateways, took_s, together)
 
 

@@ -94,3 +94,25 @@ def test_variables_use_the_fields_terms() -> None:
         if words_of(name) & BETTER.keys()
     ]
     assert found == []
+
+
+# What a class alone does not say of what it is: docs/naming.md. Files of _on_host keep their bytes.
+OF_WHAT = {"Asked", "Context", "Data", "Here", "Info", "Item", "Look", "Sizing", "Step", "View"}
+
+
+def test_a_class_says_of_what_it_is() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        for path in PYTHON
+        if "_on_host" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef) and node.name in OF_WHAT
+    ]
+    assert found == []
+
+
+def test_the_page_of_names_shows_classes_that_are_there() -> None:
+    table = (ROOT / "docs" / "naming.md").read_text("utf-8").partition("| class | is |")[2]
+    named = {name for line in table.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)}
+    text = "\n".join(path.read_text("utf-8") for path in PYTHON if "module_utils" in path.parts)
+    assert [name for name in named if f"class {name}" not in text] == []

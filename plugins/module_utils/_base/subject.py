@@ -25,7 +25,7 @@ SITE = "site.yml"
 
 
 @dataclass(frozen=True)
-class Here:
+class SliceContext:
     """What a subject's slice of one host is decided from.
 
     settings: the host's checked ``fleet_host``. fleet: the checked variables of the fleet, without ``fleet_``.
@@ -42,7 +42,7 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Questions:
     """What a reading of one host is asked by.
 
     slice: the host's, of the plan. addresses: of all rails of the fleet where it has rails, else none. weights_days:
@@ -67,7 +67,7 @@ class Unknown:
 
 
 @dataclass(frozen=True)
-class View:
+class DriftContext:
     """One host as a subject's comparison sees it.
 
     plan: the fleet's. states: what `host_info` read, by host, of all that could be read; an unknown part is None.
@@ -120,7 +120,7 @@ Obstacles = Iterator[Finding]
 
 
 @dataclass(frozen=True)
-class Look:
+class PreflightContext:
     """One host before a change, as a subject's obstacles see it: its slice of the plan and what was read of it.
 
     A part that could not be read is None or missing, and nothing is said of it.
@@ -165,15 +165,15 @@ class Look:
 Differences = Iterator[Difference | Unknown]
 
 
-def _nothing_asked(_asked: Asked) -> Mapping[str, Any]:
+def _nothing_asked(_asked: Questions) -> Mapping[str, Any]:
     return {}
 
 
-def _nothing_more(_view: View) -> Differences:
+def _nothing_more(_view: DriftContext) -> Differences:
     yield from ()
 
 
-def _nothing_in_the_way(_look: Look) -> Obstacles:
+def _nothing_in_the_way(_look: PreflightContext) -> Obstacles:
     yield from ()
 
 
@@ -191,12 +191,12 @@ class Subject:
 
     name: str
     spec: Spec | None = None
-    slice: Callable[[Here], Any] | None = None
+    slice: Callable[[SliceContext], Any] | None = None
     files: Callable[[Any], Iterable[Managed | ManagedJson]] = managed
-    questions: Callable[[Asked], Mapping[str, Any]] = _nothing_asked
+    questions: Callable[[Questions], Mapping[str, Any]] = _nothing_asked
     read: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    differences: Callable[[View], Differences] = _nothing_more
-    obstacles: Callable[[Look], Obstacles] = _nothing_in_the_way
+    differences: Callable[[DriftContext], Differences] = _nothing_more
+    obstacles: Callable[[PreflightContext], Obstacles] = _nothing_in_the_way
 
 
 def with_defaults(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:

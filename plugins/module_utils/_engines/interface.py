@@ -149,7 +149,7 @@ class Launch:
     shared_memory: int = 0
 
 
-class Sizing(Protocol):
+class ServiceSizing(Protocol):
     """What is known of a service's memory before its hosts are looked at. key: under which its boots are kept."""
 
     @property
@@ -188,7 +188,7 @@ class Facts:
     tuning: Mapping[str, Any]
     fabric: Mapping[str, Any]
     budget: Budget
-    sizing: Sizing
+    sizing: ServiceSizing
     kv: Mapping[str, Any]
     startup_limit_s: int
     observed: Observed
@@ -272,7 +272,7 @@ class Engine(Protocol):
     def ranks_of(self, fingerprint: str) -> int | None:
         """How many ranks computed an answer, by its ``system_fingerprint``; None where that does not say."""
 
-    def size(self, placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+    def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
         """What one rank takes."""
 
     def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:

@@ -51,7 +51,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Sizing:
+class PagedSizing:
     """demand: of one rank. key: of its boots. token_bytes: what one token takes of the rank's pool; None where that
     isn't known. context: tokens of the longest request."""
 
@@ -122,7 +122,7 @@ def free_part(needed: int, share: Share) -> float:
 
 def size_service(
     placed: Placed, settings: Settings, option: str, ignored: frozenset[str]
-) -> tuple[Sizing, list[Finding]]:
+) -> tuple[PagedSizing, list[Finding]]:
     """The demand of one rank, from what is decided before memory is. option: by which an owner gives it a part of what
     is free. ignored: options that change no memory."""
     config = ConfigJson(placed.config or {})
@@ -167,7 +167,7 @@ def size_service(
     reference = image["digest"] or image["reference"]
     key = boot_key(reference, model["repository"], model["revision"], relevant, {}, len(placed.hosts))
     findings = [*_not_measured(placed, settings)] if cell else [*_unknown(placed, config, settings, option)]
-    return Sizing(demand, key, cell, context, settings.page), findings
+    return PagedSizing(demand, key, cell, context, settings.page), findings
 
 
 def _weights(placed: Placed) -> Any:

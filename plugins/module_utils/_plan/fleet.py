@@ -16,11 +16,11 @@ from .._base.layers import Value, merge
 from .._base.place import Place
 from .._base.plan import Plan, ServicePlan
 from .._base.sizes import gib
-from .._base.subject import Here
+from .._base.subject import SliceContext
 from .._engines.decided import Decided
 from .._engines.declaration import ServiceData
 from .._engines.environment import Slices
-from .._engines.interface import Engine, Facts, Sizing
+from .._engines.interface import Engine, Facts, ServiceSizing
 from .._engines.memory.budget import Budget, plan_hosts
 from .._engines.observed import Observed
 from .._engines.placed import Host, Placed
@@ -152,7 +152,7 @@ class _Served:
 def _serve(
     hosts: Mapping[str, Host], placed: Sequence[Placed], fabric: Slices, observed: Observed, findings: _Findings
 ) -> _Served:
-    tuning = {name: host_tuning(Here(host.settings, {}, {})) for name, host in hosts.items()}
+    tuning = {name: host_tuning(SliceContext(host.settings, {}, {})) for name, host in hosts.items()}
     for name, settings in tuning.items():
         findings.add(impossible(settings), [name])
     sized = {service.name: _size(service, observed, findings) for service in placed}
@@ -272,7 +272,7 @@ def _aliases(placed: Placed, declared: Declared) -> list[str]:
     return sorted(alias for alias, its in wanted.items() if its == model)
 
 
-def _size(placed: Placed, observed: Observed, findings: _Findings) -> Sizing:
+def _size(placed: Placed, observed: Observed, findings: _Findings) -> ServiceSizing:
     sizing, problems = placed.engine.size(placed, observed)
     findings.add(problems, placed.settings["hosts"])
     return sizing
@@ -281,7 +281,7 @@ def _size(placed: Placed, observed: Observed, findings: _Findings) -> Sizing:
 def _budgets(
     hosts: Mapping[str, Host],
     here: Mapping[str, Sequence[Placed]],
-    sized: Mapping[str, Sizing],
+    sized: Mapping[str, ServiceSizing],
     observed: Observed,
     findings: _Findings,
 ) -> dict[str, Budget]:
@@ -316,7 +316,7 @@ def _built_once(placed: Sequence[Placed], findings: _Findings) -> list[Placed]:
 
 
 def _decide(
-    placed: Placed, sizing: Sizing, budgets: Mapping[str, Budget], fabric: Slices, findings: _Findings
+    placed: Placed, sizing: ServiceSizing, budgets: Mapping[str, Budget], fabric: Slices, findings: _Findings
 ) -> tuple[Configured, Decided]:
     """What follows from the memory that a service has on its hosts: its flags, its ranks, ``services.<name>``."""
     shares = [budgets[host.name].shares[placed.name] for host in placed.hosts]
@@ -379,7 +379,7 @@ def _facts(
     service: Decided,
     tuning: Mapping[str, Any],
     budget: Budget,
-    sizing: Sizing,
+    sizing: ServiceSizing,
     observed: Observed,
 ) -> Facts:
     """What a launch is judged by. tuning, budget: the head's."""

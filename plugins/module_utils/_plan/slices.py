@@ -8,7 +8,7 @@ from typing import Any
 
 from .._base import layout
 from .._base.gb10 import fact
-from .._base.subject import Here, with_defaults
+from .._base.subject import SliceContext, with_defaults
 from .._engines.decided import Decided
 from .._engines.declaration import DraftData, ModelData
 from .._engines.observed import image_key
@@ -126,7 +126,7 @@ def here(
     services: Sequence[Decided],
     parts: Collection[FleetPart],
     decided: Mapping[str, Any],
-) -> Here:
+) -> SliceContext:
     """What the subjects' slices of a host are made from. parts: of the fleet subjects. decided: what its slice holds
     already."""
     sources = sorted({source for part in parts for source in part.sources}) if any(one.callers for one in parts) else []
@@ -143,7 +143,7 @@ def here(
     ]
     peers = [address for service in services for address in service.rank_on(host.name).supervisor["peers"]]
     more = [api for part in parts for api in part.apis(host.name)]
-    return Here(host.settings, of_fleet, decided, [*apis, *more], peers)
+    return SliceContext(host.settings, of_fleet, decided, [*apis, *more], peers)
 
 
 def needs(

@@ -13,7 +13,7 @@ from ..._base.place import Place
 from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
 from ..declaration import Workload
-from ..interface import EngineSpec, Facts, Launch, Sizing
+from ..interface import EngineSpec, Facts, Launch, ServiceSizing
 from ..memory.boots import BootLog
 from ..memory.budget import Share
 from ..observed import Observed
@@ -110,7 +110,7 @@ class LlamaCpp(Plain):
     def boot(self, log: str) -> BootLog:
         return parse_boot_log(log)
 
-    def size(self, placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+    def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
         sized, findings = sizing.size_service(placed, observed)
         return sized, [*findings, *sizing.slot_problems(placed)]
 

@@ -28,7 +28,7 @@ _SOURCE = "the file's own header"
 
 
 @dataclass(frozen=True)
-class Sizing:
+class LlamaSizing:
     """demand: of one rank. ranks: each host's buffers, empty where the model isn't known. key: of its boots."""
 
     demand: Demand
@@ -65,7 +65,7 @@ class Sizing:
         return None
 
 
-def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+def size_service(placed: Placed, observed: Observed) -> tuple[LlamaSizing, list[Finding]]:
     """The demand of one rank, from what is decided before memory is."""
     values = {name: decided.value for name, decided in placed.flags.items()}
     facts, findings = facts_of(placed.config, placed.model["config"])
@@ -111,7 +111,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
     image, model = placed.image, placed.model
     model_name = f"{model['repository']}/{model.get('file')}"
     key = boot_key(image["digest"] or image["reference"], model_name, model["revision"], values, {}, len(placed.hosts))
-    return Sizing(demand, key, ranks, settings), findings
+    return LlamaSizing(demand, key, ranks, settings), findings
 
 
 def facts_of(config: Mapping[str, Any] | None, name: str | None) -> tuple[Mapping[str, Any] | None, list[Finding]]:

@@ -14,7 +14,7 @@ from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
 from ..declaration import Workload
 from ..interface import EngineSpec, Facts, Launch
-from ..interface import Sizing as AnySizing
+from ..interface import ServiceSizing as AnySizing
 from ..memory.boots import BootLog
 from ..memory.budget import Share
 from ..observed import Observed

@@ -26,7 +26,7 @@ _VALUE_BYTES = {"fp8_e5m2": 1, "fp8_e4m3": 1, "bf16": 2, "bfloat16": 2}
 _ALIKE, _CHECK = 0.9, "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK"
 
 
-class Sizing(paged.Sizing):
+class SglangSizing(paged.PagedSizing):
     """As of `_engines.paged`, and whether SGLang would refuse these hosts together."""
 
     def pool(self, placed: Placed, shares: Sequence[Share]) -> tuple[dict[str, Any], list[Finding]]:
@@ -34,10 +34,10 @@ class Sizing(paged.Sizing):
         return pool, [*findings, *_unbalanced(placed, shares)]
 
 
-def size_service(placed: Placed) -> tuple[Sizing, list[Finding]]:
+def size_service(placed: Placed) -> tuple[SglangSizing, list[Finding]]:
     values = {name: decided.value for name, decided in placed.flags.items()}
     sized, findings = paged.size_service(placed, _settings(placed, values), _FRACTION, WITHOUT_MEMORY)
-    return Sizing(**vars(sized)), findings
+    return SglangSizing(**vars(sized)), findings
 
 
 def sequences(values: Mapping[str, Any]) -> int:

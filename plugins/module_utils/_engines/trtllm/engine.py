@@ -16,7 +16,7 @@ from ..._facts.models.purpose import CHAT
 from ..._on_host.rank.probes import Probes, Request
 from .. import openai, ray
 from ..declaration import Workload
-from ..interface import EngineSpec, Facts, Launch, Sizing
+from ..interface import EngineSpec, Facts, Launch, ServiceSizing
 from ..memory.boots import BootLog
 from ..memory.budget import Share
 from ..observed import Observed
@@ -102,7 +102,7 @@ class TrtLlm(Plain):
             release=release,
         )
 
-    def size(self, placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+    def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
         return sizing.size_service(placed)
 
     def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:

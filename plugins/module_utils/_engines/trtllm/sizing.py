@@ -28,7 +28,7 @@ _PAGE = 64
 _MIB_A_TOKEN = 0.65
 
 
-def size_service(placed: Placed) -> tuple[paged.Sizing, list[Finding]]:
+def size_service(placed: Placed) -> tuple[paged.PagedSizing, list[Finding]]:
     values = {name: decided.value for name, decided in placed.flags.items()}
     return paged.size_service(placed, _settings(placed, values), f"{EXTRA}: {_KV}.{_FRACTION}", WITHOUT_MEMORY)
 

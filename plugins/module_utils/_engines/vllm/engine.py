@@ -16,7 +16,7 @@ from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
 from .. import openai
 from ..declaration import Workload
-from ..interface import Choice, EngineSpec, Example, Facts, Launch, Proposal, Sizing
+from ..interface import Choice, EngineSpec, Example, Facts, Launch, Proposal, ServiceSizing
 from ..memory.boots import BootLog
 from ..memory.budget import Share
 from ..observed import Observed
@@ -119,14 +119,14 @@ class Vllm:
         sizes = re.findall(r"-[tp]p(\d+)(?=-)", fingerprint)
         return math.prod(map(int, sizes)) if sizes else None
 
-    def size(self, placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+    def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
         return sizing.size_service(placed, observed)
 
     def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
         return sizing.memory_flags(placed.flags, shares)
 
     def request(self, facts: Facts) -> dict[str, Any] | None:
-        config = facts.sizing.config if isinstance(facts.sizing, sizing.Sizing) else None
+        config = facts.sizing.config if isinstance(facts.sizing, sizing.VllmSizing) else None
         return lint_request.head_request(facts, config)
 
     def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:

@@ -39,7 +39,7 @@ _POOL = ("tokens", "block_size", "num_blocks", "max_concurrency", "bytes_per_req
 
 
 @dataclass(frozen=True)
-class Sizing:
+class VllmSizing:
     """What is known of a service's memory before its hosts are looked at.
 
     demand: of one rank. key: under which its boots are kept. kv: its cache, None where it can't be sized; by the
@@ -195,7 +195,7 @@ def _late(answer: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[Finding]]:
     """The demand of one rank, from what is decided before memory is."""
     config = placed.config
     values = {name: decided.value for name, decided in placed.flags.items()}
@@ -252,7 +252,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
         findings += [replace(problem, severity="warning") for problem in problems]
         findings += _assumed_release(placed) if kv and not seen else []
     match_unit = _whole(values.get("prefix-match-unit"), 0) or None
-    return Sizing(demand, _key(placed, values), kv, config, match_unit), findings
+    return VllmSizing(demand, _key(placed, values), kv, config, match_unit), findings
 
 
 def _flashinfer(placed: Placed, config: Mapping[str, Any] | None, flags: Mapping[str, Any]) -> bool:

@@ -46,7 +46,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Step:
+class BenchmarkStep:
     """One run of a point. side: 0 for what is compared with, else 1. round: 0 warms up and doesn't count. seed: of the
     prompts, the same for both services of a round, and never one that a service had before, whose prompts are in its
     cache."""
@@ -112,7 +112,7 @@ def _at_rate(rate: float) -> int:
     return max(_RATE_REQUESTS, math.ceil(rate * _RATE_S))
 
 
-def steps(sides: Sequence[tuple[str, str]], measured: Sequence[Point], rounds: int, seed: int) -> list[Step]:
+def steps(sides: Sequence[tuple[str, str]], measured: Sequence[Point], rounds: int, seed: int) -> list[BenchmarkStep]:
     """Round by round, in each all points, and of each point both sides one after the other; which of them is first
     changes, so that neither is always the one that follows. sides: service and host of each. seed: of this run."""
     found = []
@@ -125,7 +125,7 @@ def steps(sides: Sequence[tuple[str, str]], measured: Sequence[Point], rounds: i
             own = number * len(measured) + place
             first = 2 - len(sides)
             found += [
-                Step(first + side, service, host, point, number, seed + (2 * own + side if apart else own))
+                BenchmarkStep(first + side, service, host, point, number, seed + (2 * own + side if apart else own))
                 for side, (service, host) in order
             ]
     return found

@@ -14,7 +14,7 @@ from ..._base.findings import Difference, Finding, finding_of, host_error, host_
 from ..._base.place import Place
 from ..._base.plan import Plan
 from ..._base.reading import State
-from ..._base.subject import Look, Subject, View
+from ..._base.subject import DriftContext, PreflightContext, Subject
 from ..._plan.preflight.groups import of_groups
 from ..._plan.preflight.needs import preflight
 from ..._subjects.fabric.subject import FABRIC
@@ -79,19 +79,19 @@ def examine_file(bundle: Mapping[str, Any]) -> Examined:
 
 def _found(host: str, bundle: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding | Fault]:
     mine = bundle["slice"]
-    look = Look(host, mine, state)
+    look = PreflightContext(host, mine, state)
     for subject in SUBJECTS:
         yield from guarded(host, subject.name, partial(subject.obstacles, look))
     yield from guarded(host, "what the plan needs", lambda: preflight(mine["needs"], state))
     plan = cast(Plan, {"hosts": {host: mine}, "drift": bundle["drift"], "services": {}})
-    view = View(host, plan, {host: cast(State, state)})
+    view = DriftContext(host, plan, {host: cast(State, state)})
     for subject in _OF_THE_MACHINE:
         yield from guarded(host, subject.name, partial(_lasting, subject, view))
     yield from guarded(host, "what could not be read", lambda: _unread(bundle, state))
     yield from guarded(host, "what hosts share", lambda: (finding_of(one) for one in bundle["together"]))
 
 
-def _lasting(subject: Subject, view: View) -> Iterator[Finding]:
+def _lasting(subject: Subject, view: DriftContext) -> Iterator[Finding]:
     """What no playbook repairs."""
     for one in subject.differences(view):
         if isinstance(one, Difference) and not one.repairs and one.rule not in _LATER:

@@ -12,7 +12,7 @@ from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference, of_sudo, ordered
 from ..._base.plan import Plan
 from ..._base.reading import State
-from ..._base.subject import Differences, Unknown, View
+from ..._base.subject import Differences, DriftContext, Unknown
 from ..._subjects.registry import SUBJECTS
 from .accepted import Acceptance, sort_out
 from .across import of_groups
@@ -107,7 +107,7 @@ def _found(plan: Plan, readings: Mapping[str, Reading]) -> Differences:
             yield Unknown(host, "the host", "; ".join(filter(None, (reading.why, of_sudo(reading.why)))))
             continue
         yield from (Unknown(host, part, why) for part, why in reading.unknown.items())
-        yield from _of_host(View(host, plan, states, silent))
+        yield from _of_host(DriftContext(host, plan, states, silent))
     for part, judge in _OF_ALL.items():
         for one in guarded("", part, partial(judge, plan, states)):
             yield from (replace(one, host=host) for host in sorted(states)) if isinstance(one, Fault) else (one,)
@@ -117,7 +117,7 @@ _OF_ALL: Mapping[str, Callable[[Plan, Mapping[str, State]], Iterator[Difference]
     "what a group shares": of_groups,
     "the secrets of groups": same_on_all,
 }
-_OF_HOST: Mapping[str, Callable[[View], Differences]] = {
+_OF_HOST: Mapping[str, Callable[[DriftContext], Differences]] = {
     "files": of_files,
     "files that nobody declares": of_owned,
     "keys of JSON files": of_json,
@@ -127,7 +127,7 @@ _OF_HOST: Mapping[str, Callable[[View], Differences]] = {
 }
 
 
-def _of_host(view: View) -> Differences:
+def _of_host(view: DriftContext) -> Differences:
     """Each comparison by itself: a fault in one of them ends none of the others."""
     for part, check in _OF_HOST.items():
         yield from guarded(view.host, part, partial(check, view))

@@ -11,7 +11,7 @@ from ..._base.findings import Difference
 from ..._base.managed import Managed, ManagedJson
 from ..._base.owned import undeclared
 from ..._base.reading import FileState
-from ..._base.subject import Unknown, View, unified
+from ..._base.subject import DriftContext, Unknown, unified
 from ..._host.settings.json_settings import merged
 from .managed import managed_files, managed_json
 
@@ -19,7 +19,7 @@ NOT_THERE = "no such file"
 _KINDS = {"file": "a file", "folder": "a folder", "link": "a link", "absent": NOT_THERE, "other": "something else"}
 
 
-def of_files(view: View) -> Iterator[Difference | Unknown]:
+def of_files(view: DriftContext) -> Iterator[Difference | Unknown]:
     """Every managed path against what lies there."""
     found = view.state["files"]
     if found is None:
@@ -38,7 +38,7 @@ def of_files(view: View) -> Iterator[Difference | Unknown]:
             yield from _access(view, one, have) if one.mode else ()
 
 
-def of_owned(view: View) -> Iterator[Difference]:
+def of_owned(view: DriftContext) -> Iterator[Difference]:
     """Files under names of ours that nobody declares any more."""
     declared = {one.path for one in managed_files(view.slice)}
     for path in undeclared(view.state["owned"] or (), declared):
@@ -53,28 +53,28 @@ def _shown(have: FileState) -> str:
     return f"a link to {have['target']}" if have["kind"] == "link" else _KINDS[have["kind"]]
 
 
-def _content(view: View, one: Managed, have: FileState) -> Iterator[Difference]:
+def _content(view: DriftContext, one: Managed, have: FileState) -> Iterator[Difference]:
     if one.content is not None and have["sha256"] != one.sha256:
         want = f"sha256 {str(one.sha256)[:12]}"
         diff = unified(one.content, have["text"]) if "text" in have else ""
         yield _path(view, one, "file-content", want, f"sha256 {have['sha256'][:12]}", diff)
 
 
-def _secret(view: View, one: Managed, have: FileState) -> Iterator[Difference | Unknown]:
+def _secret(view: DriftContext, one: Managed, have: FileState) -> Iterator[Difference | Unknown]:
     if one.source and have["same"] is None:
         yield Unknown(view.host, f"file {one.path}", have["why"])
     elif one.source and not have["same"]:
         yield _path(view, one, "file-content", f"what {one.source} holds", "another content")
 
 
-def _access(view: View, one: Managed, have: FileState) -> Iterator[Difference]:
+def _access(view: DriftContext, one: Managed, have: FileState) -> Iterator[Difference]:
     want = f"root:root {one.mode}"
     found = f"{have['owner']}:{have['group']} {have['mode']}"
     if want != found:
         yield _path(view, one, "file-access", want, found)
 
 
-def _path(view: View, one: Managed, rule: str, want: str, have: str, diff: str = "") -> Difference:
+def _path(view: DriftContext, one: Managed, rule: str, want: str, have: str, diff: str = "") -> Difference:
     return view.differs(
         "error" if one.secret or one.service else "warning",
         rule,
@@ -86,7 +86,7 @@ def _path(view: View, one: Managed, rule: str, want: str, have: str, diff: str =
     )
 
 
-def of_json(view: View) -> Iterator[Difference]:
+def of_json(view: DriftContext) -> Iterator[Difference]:
     """Our keys of JSON files that others also write."""
     found = view.state["json"]
     if found is None:
@@ -97,7 +97,7 @@ def of_json(view: View) -> Iterator[Difference]:
             yield from _keys(view, one, have)
 
 
-def _keys(view: View, one: ManagedJson, have: Mapping[str, Any]) -> Iterator[Difference]:
+def _keys(view: DriftContext, one: ManagedJson, have: Mapping[str, Any]) -> Iterator[Difference]:
     if one.names_of:
         for name in one.names:
             if name not in have[one.names_of]:
@@ -113,7 +113,7 @@ def _keys(view: View, one: ManagedJson, have: Mapping[str, Any]) -> Iterator[Dif
             yield _key(view, one, key, _compact(want), _compact(have.get(key)))
 
 
-def _key(view: View, one: ManagedJson, key: str, want: str, have: str) -> Difference:
+def _key(view: DriftContext, one: ManagedJson, key: str, want: str, have: str) -> Difference:
     return view.differs(
         "error" if one.service else "warning",
         f"json-key {key}",

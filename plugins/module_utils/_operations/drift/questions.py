@@ -10,7 +10,7 @@ from typing import Any
 from ..._base import layout
 from ..._base.managed import content_of
 from ..._base.plan import Plan
-from ..._base.subject import Asked
+from ..._base.subject import Questions
 from ..._host.joins.services import service_starts
 from ..._host.netplan.document import PATH as NETPLAN
 from ..._subjects.fabric.hotplug import MARKER
@@ -29,7 +29,7 @@ DEEP_SECONDS = 1800
 
 
 def host_view(plan: Plan, host: str) -> dict[str, Any]:
-    """`Asked` as a map: all of the plan that one host's reading goes by, whatever the number of the others."""
+    """`Questions` as a map: all of the plan that one host's reading goes by, whatever the number of the others."""
     mine = plan["hosts"][host]
     return {
         "slice": mine,
@@ -69,7 +69,7 @@ def questions(view: Mapping[str, Any], deep: Mapping[str, Any]) -> dict[str, Any
         "deep": dict(deep),
     }
     for subject in SUBJECTS:
-        for name, question in subject.questions(Asked(**view)).items():
+        for name, question in subject.questions(Questions(**view)).items():
             asked[name] = question
     return asked
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._base.findings import Difference
 from ..._base.reading import Unit
-from ..._base.subject import Differences, Unknown, View
+from ..._base.subject import Differences, DriftContext, Unknown
 from ..._host.settings.kernel_settings import normalised
 from ..._subjects.registry import SUBJECTS
 
@@ -42,7 +42,7 @@ def declared_units(host: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def of_sysctl(view: View) -> Iterator[Difference]:
+def of_sysctl(view: DriftContext) -> Iterator[Difference]:
     """Live values: a file can be right and the kernel not, or the other way round."""
     live, declared = view.state["sysctl"], declared_sysctl(view.slice)
     for later in view.state["sysctl_later"] or ():
@@ -66,7 +66,7 @@ def of_sysctl(view: View) -> Iterator[Difference]:
             )
 
 
-def of_units(view: View) -> Differences:
+def of_units(view: DriftContext) -> Differences:
     """Each unit that is to run: enabled, active, read anew since its file changed."""
     found = view.state["units"]
     if found is None:
@@ -75,7 +75,7 @@ def of_units(view: View) -> Differences:
         yield from _unit(view, name, state, found[name], service)
 
 
-def _unit(view: View, name: str, state: str, have: Unit, service: str) -> Differences:
+def _unit(view: DriftContext, name: str, state: str, have: Unit, service: str) -> Differences:
     place = f"unit {name}"
     if have["load"] != "loaded":
         # a file that is missing is reported with the files

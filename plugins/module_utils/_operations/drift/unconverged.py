@@ -16,7 +16,7 @@ from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference
 from ..._base.plan import Plan
 from ..._base.reading import State
-from ..._base.subject import Differences, Subject, Unknown, View
+from ..._base.subject import Differences, DriftContext, Subject, Unknown
 from ..._host.netplan.document import PATH as NETPLAN
 from ..._stores.images.subject import IMAGES
 from ..._stores.peers.subject import PEER_ACCESS
@@ -138,35 +138,35 @@ def _is_placed(mine: Mapping[str, Any], role: str) -> bool:
     return bool(part[_IS_PLACED[role]] if role in _IS_PLACED else part)
 
 
-def _netplan(interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+def _netplan(interfaces: Mapping[str, bool], view: DriftContext) -> Iterator[str]:
     yield from ["the network differs"] if interfaces.get(view.host) else []
 
 
-def _of_subject(subject: Subject, _interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+def _of_subject(subject: Subject, _interfaces: Mapping[str, bool], view: DriftContext) -> Iterator[str]:
     yield from _ours(view, [subject.differences])
 
 
-def _engine(_interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+def _engine(_interfaces: Mapping[str, bool], view: DriftContext) -> Iterator[str]:
     yield from _ours(view, [CONTAINER_ENGINE.differences])
     yield from [] if sure(view.state["engine"])["running"] else ["Docker gives no answer"]
 
 
-def _access(_interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+def _access(_interfaces: Mapping[str, bool], view: DriftContext) -> Iterator[str]:
     yield from _ours(view, [PEER_ACCESS.differences])
     yield from _peers(view.slice["peer_access"], view.state)
 
 
-def _images(_interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+def _images(_interfaces: Mapping[str, bool], view: DriftContext) -> Iterator[str]:
     yield from _ours(view, [IMAGES.differences])
     yield from (f"{name} has to be brought" for name in sure(view.state["images_changing"]))
 
 
-def _models(_interfaces: Mapping[str, bool], view: View) -> Iterator[str]:
+def _models(_interfaces: Mapping[str, bool], view: DriftContext) -> Iterator[str]:
     yield from _ours(view, [MODELS.differences])
     yield from (f"{name} has to be brought" for name in sure(view.state["models_changing"]))
 
 
-_BEFORE: Mapping[str, Callable[[Mapping[str, bool], View], Iterator[str]]] = {
+_BEFORE: Mapping[str, Callable[[Mapping[str, bool], DriftContext], Iterator[str]]] = {
     "fabric": _netplan,
     "container_engine": _engine,
     "firewall": partial(_of_subject, FIREWALL),
@@ -180,12 +180,12 @@ def _judged(
     plan: Plan,
     host: str,
     states: Answers,
-    reasons: Callable[[View], Iterator[str]],
+    reasons: Callable[[DriftContext], Iterator[str]],
     note: Note,
 ) -> list[str]:
     """A fault of ours is a reason too: the host is converged, and the roles judge it."""
     unread = [*_unread(states[host])]
-    found = [] if unread else guarded(host, "what differs", lambda: reasons(View(host, plan, _read(states))))
+    found = [] if unread else guarded(host, "what differs", lambda: reasons(DriftContext(host, plan, _read(states))))
     return unread + [one if isinstance(one, str) else _reason(one, note) for one in found]
 
 
@@ -217,14 +217,14 @@ def _partners(plan: Plan, host: str) -> set[str]:
     return grouped | {*mine["peer_access"]["reads"]} | {*mine["peer_access"]["readers"]}
 
 
-def _reasons(view: View, netplan: bool) -> Iterator[str]:
+def _reasons(view: DriftContext, netplan: bool) -> Iterator[str]:
     compared = (subject.differences for subject in SUBJECTS if subject.name not in _OF_THE_MACHINE)
     yield from _ours(view, (of_files, of_owned, of_json, of_sysctl, of_units, *compared))
     yield from ["the network differs"] if netplan else []
     yield from _beside(view.slice, view.state)
 
 
-def _to_stage(view: View) -> Iterator[str]:
+def _to_stage(view: DriftContext) -> Iterator[str]:
     yield from _ours(view, [subject.differences for subject in SUBJECTS if subject.name in _STAGED])
     yield from _brought(view.slice, view.state)
 
@@ -236,7 +236,7 @@ def _unread(answer: Compared | None) -> Iterator[str]:
         yield from (f"{part} could not be read" for part in answer["unknown"])
 
 
-def _ours(view: View, checks: Iterable[Callable[[View], Differences]]) -> Iterator[str]:
+def _ours(view: DriftContext, checks: Iterable[Callable[[DriftContext], Differences]]) -> Iterator[str]:
     for check in checks:
         for one in check(view):
             if isinstance(one, Unknown):

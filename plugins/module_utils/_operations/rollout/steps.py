@@ -44,7 +44,7 @@ class Replica:
 
 
 @dataclass(frozen=True)
-class Step:
+class RolloutStep:
     """One replica moves. others: those that serve meanwhile. nobody_s: how long nobody does, None where that isn't
     known; limit_s: at the longest. holds: the gateway's backend whose requests wait while nobody does, also where the
     others are lost meanwhile; None where a step takes nobody away, and without a gateway.
@@ -87,17 +87,17 @@ def _left_out(plan: Plan, services: Iterable[str], hosts: Collection[str]) -> It
             )
 
 
-def steps(replicas: Iterable[Replica], backend: str | None) -> list[Step]:
+def steps(replicas: Iterable[Replica], backend: str | None) -> list[RolloutStep]:
     """Those that don't serve move first, which costs nobody anything; then by name. backend: of the gateway, None
     without one."""
     known = sorted(replicas, key=lambda one: (one.serves, one.service))
     serving = [one.service for one in known if one.serves]
-    found: list[Step] = []
+    found: list[RolloutStep] = []
     for one in (one for one in known if one.moves):
         others = sorted({*serving} - {one.service})
         alone = not others and one.serves
         found.append(
-            Step(
+            RolloutStep(
                 one.service,
                 tuple(one.hosts),
                 one.serves,
@@ -163,7 +163,7 @@ def _replica(plan: Plan, name: str, ranks: Mapping[str, Sequence[Mapping[str, An
     )
 
 
-def page(replicas: Sequence[Replica], order: Sequence[Step]) -> str:
+def page(replicas: Sequence[Replica], order: Sequence[RolloutStep]) -> str:
     """What moves, in which order, and how long nobody serves."""
     lines = [f"{one.service}: goes by the plan already" for one in replicas if not one.moves]
     for number, step in enumerate(order, 1):
@@ -174,7 +174,7 @@ def page(replicas: Sequence[Replica], order: Sequence[Step]) -> str:
     return "\n".join([*lines, words])
 
 
-def _meanwhile(step: Step) -> str:
+def _meanwhile(step: RolloutStep) -> str:
     if step.others:
         return f"{', '.join(step.others)} {'serves' if len(step.others) == 1 else 'serve'} meanwhile"
     if not step.serves:

@@ -26,7 +26,7 @@ _EXAMPLE = "64 users, ttft_p95 < 2 s"
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchGoal:
     """text: as it was written. point: what is sent. goal: what is wanted of the figures, in ms and tokens/s."""
 
     text: str
@@ -39,7 +39,7 @@ class Asked:
         return [self.goal.figure, *(limit.figure for limit in self.goal.limits)]
 
 
-def read_goal(text: str, known: Sequence[str]) -> Asked:
+def read_goal(text: str, known: Sequence[str]) -> SearchGoal:
     """known: the figures in ms that can be measured. FleetError with every part that can't be read."""
     parts = [" ".join(part.split()) for part in text.split(",") if part.strip()]
     found = [_part(part, known) for part in parts]
@@ -63,7 +63,7 @@ def read_goal(text: str, known: Sequence[str]) -> Asked:
     prompt, answer = int(terms.get("prompt", _PROMPT)), int(terms.get("answer", _ANSWER))
     after = f" after {shared}" if shared else ""
     point = Point(f"{prompt} tokens{after} x {users}", prompt, answer, users, _REQUESTS_EACH * users, depth=shared)
-    return Asked(
+    return SearchGoal(
         ", ".join(parts),
         point,
         search.Goal(figure, more, tuple(search.Limit(name, most) for name, most in limits.items())),
@@ -110,7 +110,7 @@ def _errors(problems: Sequence[str], known: Sequence[str]) -> Iterator[Any]:
 
 
 def figures_of(
-    raw: Mapping[str, Any], figures: Mapping[str, float], asked: Asked, keys: Mapping[str, str]
+    raw: Mapping[str, Any], figures: Mapping[str, float], asked: SearchGoal, keys: Mapping[str, str]
 ) -> dict[str, float]:
     """What the goal speaks of, of one run. raw: the load generator's result; figures: of
     `_operations.bench.form.measured`; keys: of `EngineSpec.load_goals`. ValueError where one was not measured."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ..._base.received import checked, parsed
 from ..._base.schema import Spec
 from ..._engines.interface import Choice
-from .goal import Asked
+from .goal import SearchGoal
 from .search import Candidate, Run, Setting, best_of, contending, following
 
 MOST_BYTES = 8 << 20
@@ -112,7 +112,7 @@ def read_state(content: bytes, what: str) -> dict[str, Any]:
 
 
 def begun(
-    asked: Asked, service: str, definition: str, at: str, under: Mapping[str, Any], space: Sequence[Choice]
+    asked: SearchGoal, service: str, definition: str, at: str, under: Mapping[str, Any], space: Sequence[Choice]
 ) -> dict[str, Any]:
     """A search without a run. under: what the service's host says of image, driver and kernel."""
     return {
@@ -157,7 +157,7 @@ def spent(state: Mapping[str, Any]) -> float:
     return float(sum(run["seconds"] for run in [*state["runs"], *state["refused"]]))
 
 
-def upcoming(state: Mapping[str, Any], space: Sequence[Choice], asked: Asked, budget: Budget) -> Next | None:
+def upcoming(state: Mapping[str, Any], space: Sequence[Choice], asked: SearchGoal, budget: Budget) -> Next | None:
     """The next run; None where all is done, or the time is over. The plan may still refuse it."""
     runs, sizes = searched(state), settings(space)
     start: Candidate = (0,) * len(space)

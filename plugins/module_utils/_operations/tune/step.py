@@ -16,7 +16,7 @@ from ..._engines.interface import Choice
 from ..._engines.registry import ENGINES
 from ..._plan.sources import Sources
 from ..bench.sweep import points, problems
-from .goal import Asked, read_goal
+from .goal import SearchGoal, read_goal
 from .search import Candidate
 from .state import Budget, Next, begun, upcoming
 from .verdict import patched, verdict, words
@@ -39,7 +39,7 @@ class Search:
     name: str
     sources: Sources
     plan: Plan
-    asked: Asked
+    asked: SearchGoal
     space: Sequence[Choice]
     budget: Budget
     rounds: int
@@ -172,7 +172,7 @@ def _wrong_options(options: Mapping[str, Any]) -> Iterator[Finding]:
             yield error("tune-options", key, found=f"{options[key]}", expected=f"at least {least}", remedy=remedy)
 
 
-def _too_long(plan: Plan, name: str, asked: Asked) -> Iterator[Finding]:
+def _too_long(plan: Plan, name: str, asked: SearchGoal) -> Iterator[Finding]:
     context, point = plan["services"][name]["kv"]["context"], asked.point
     if not points(context, None, [point.depth + point.prompt], [], point.answer):
         yield error(

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..._engines.interface import Choice
 from ..bench.compare import student
-from .goal import Asked
+from .goal import SearchGoal
 from .search import Candidate, Run, best_of, left
 from .state import proved, refused, searched, settings
 
@@ -59,7 +59,7 @@ def compared(before: Sequence[Run], after: Sequence[Run], figure: str) -> Ratio 
 
 
 def verdict(
-    state: Mapping[str, Any], space: Sequence[Choice], asked: Asked, service: Mapping[str, Any]
+    state: Mapping[str, Any], space: Sequence[Choice], asked: SearchGoal, service: Mapping[str, Any]
 ) -> dict[str, Any]:
     """``{better, candidate, text}``. better: whether the best was shown to be better. service: as it is declared."""
     runs, sizes, goal = searched(state), settings(space), asked.goal
@@ -113,13 +113,13 @@ def _refused(space: Sequence[Choice], found: Sequence[Mapping[str, Any]]) -> lis
     ]
 
 
-def _table(space: Sequence[Choice], runs: Sequence[Run], asked: Asked) -> list[str]:
+def _table(space: Sequence[Choice], runs: Sequence[Run], asked: SearchGoal) -> list[str]:
     rows = [["", *asked.figures], *([words(space, run.candidate), *_cells(run, asked)] for run in runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _cells(run: Run, asked: Asked) -> list[str]:
+def _cells(run: Run, asked: SearchGoal) -> list[str]:
     limits = {limit.figure: limit.most for limit in asked.goal.limits}
     return [
         f"{run.figures[name]:.4g}{' (too much)' if run.figures[name] > limits.get(name, math.inf) else ''}"

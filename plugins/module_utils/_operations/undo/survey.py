@@ -42,7 +42,7 @@ Run = Callable[[list[str]], tuple[int, str, str]]
 
 
 @dataclass(frozen=True)
-class Step:
+class RemovalStep:
     """One thing that is not as it was. act: undoes it. then: commands for all that ask for
     them, once, at the end."""
 
@@ -54,7 +54,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RemovalOrder:
     """paths: files and links that the host's slice names. links: the addresses that it gives, by interface.
 
     keep: of `KEPT`, what stays.
@@ -65,7 +65,7 @@ class Asked:
     keep: frozenset[str] = frozenset(KEPT)
 
 
-def survey(asked: Asked, record: Mapping[str, Any] | None, run: Run) -> list[Step]:
+def survey(asked: RemovalOrder, record: Mapping[str, Any] | None, run: Run) -> list[RemovalStep]:
     """In the order in which it has to go."""
     known = record or {"files": {}, "folders": {}, "json": {}, "kernel": {}, "links": {}}
     steps = [
@@ -88,7 +88,7 @@ def foreign(inventory: str) -> list[str]:
     return [f"{one['unit']} ({one['inventory']})" for one in units if one["inventory"] not in ("", inventory)]
 
 
-def running(run: Run) -> Iterator[Step]:
+def running(run: Run) -> Iterator[RemovalStep]:
     """Units of ours that run, or will at the next boot. Stopping a service lets it end the answers that it gives."""
     for unit in _units():
         # of a converge that is under way: "activating", for which is-active says no
@@ -96,7 +96,7 @@ def running(run: Run) -> Iterator[Step]:
         enabled = run(["systemctl", "is-enabled", "--quiet", unit])[0] == 0
         if active or (enabled and not unit.endswith(".slice") and _has_install(unit)):
             state = " and ".join(word for word, holds in (("runs", active), ("is enabled", enabled)) if holds)
-            yield Step(unit, state, "not there", partial(_must, run, ["systemctl", "disable", "--now", unit]))
+            yield RemovalStep(unit, state, "not there", partial(_must, run, ["systemctl", "disable", "--now", unit]))
 
 
 def _has_install(unit: str) -> bool:
@@ -108,27 +108,27 @@ def _units() -> list[str]:
     return sorted(names, key=lambda name: (name.startswith(_LAST), not name.endswith(".timer"), name))
 
 
-def _containers(run: Run) -> Iterator[Step]:
+def _containers(run: Run) -> Iterator[RemovalStep]:
     if not shutil.which("docker"):
         return
     code, out, _error = run(["docker", "ps", "--all", "--format", "{{.Names}}"])
     for name in sorted(out.split()) if code == 0 else ():
         if layout.service_of(name) or layout.client_of(f"{name}.service"):
             remove = ["docker", "rm", "--force", "--volumes", name]
-            yield Step(f"container {name}", "is there", "not there", partial(_must, run, remove))
+            yield RemovalStep(f"container {name}", "is there", "not there", partial(_must, run, remove))
 
 
-def _files(asked: Asked, known: Mapping[str, Any]) -> Iterator[Step]:
+def _files(asked: RemovalOrder, known: Mapping[str, Any]) -> Iterator[RemovalStep]:
     """Of the slice what bears our name, of the record what is not as it was. Of a link without a record, the
     distribution's own default is what it leads to once it is gone."""
     units = [str(path) for path in Path(layout.UNITS).glob("gb10-*")]
     for path in sorted({*asked.paths, *units} - {*known["files"]}):
         if not path.startswith(tuple(f"{folder}/" for folder in layout.OWN_FOLDERS)) and _there(path):
-            yield Step(path, "is there", "not there", partial(remove, Path(path)), _reread(path))
+            yield RemovalStep(path, "is there", "not there", partial(remove, Path(path)), _reread(path))
     for path, file in known["files"].items():
         if snapshot(Path(path)) != file:
             was = "not there" if file is None else f"a link to {file['link']}" if "link" in file else "another file"
-            yield Step(path, "is ours", was, partial(put, Path(path), file), _reread(path))
+            yield RemovalStep(path, "is ours", was, partial(put, Path(path), file), _reread(path))
 
 
 def _reread(path: str) -> tuple[tuple[str, ...], ...]:
@@ -138,7 +138,7 @@ def _reread(path: str) -> tuple[tuple[str, ...], ...]:
     return (("systemctl", "daemon-reload"),) if path.startswith("/etc/systemd/") else ()
 
 
-def _json(known: Mapping[str, Any]) -> Iterator[Step]:
+def _json(known: Mapping[str, Any]) -> Iterator[RemovalStep]:
     """Our keys go, whatever their owner has changed of others meanwhile."""
     for path, entry in known.items():
         file = Path(path)
@@ -150,17 +150,17 @@ def _json(known: Mapping[str, Any]) -> Iterator[Step]:
             then = (("systemctl", "try-restart", "docker.service"),) if path == _DOCKER else ()
             # the very bytes of before where they say the same
             whole = entry["file"] if back == before else {**(snapshot(file) or {}), "content": _encoded(back)}
-            yield Step(path, f"has our {', '.join(keys)}", "its own values", partial(put, file, whole), then)
+            yield RemovalStep(path, f"has our {', '.join(keys)}", "its own values", partial(put, file, whole), then)
 
 
-def _certificates() -> Iterator[Step]:
+def _certificates() -> Iterator[RemovalStep]:
     """What this host trusts by us. Without `--fresh` the links to what is gone stay."""
     for path in (*sorted(_CERTIFICATES.glob("gb10-fleet-*.crt")), *sorted(_TRUSTED.glob("gb10-fleet-*.pem"))):
         then = (("update-ca-certificates", "--fresh"),)
-        yield Step(str(path), "this host trusts it", "not there", partial(remove, path), then)
+        yield RemovalStep(str(path), "this host trusts it", "not there", partial(remove, path), then)
 
 
-def _folders(keep: Iterable[str]) -> Iterator[Step]:
+def _folders(keep: Iterable[str]) -> Iterator[RemovalStep]:
     """All of ours but `_RECORDS`."""
     kept = {f"{layout.STATE}/{name}" for kind in keep for name in KEPT[kind]}
     kept |= {*_STATE_FOLDERS} if "data" in keep else set()
@@ -169,10 +169,10 @@ def _folders(keep: Iterable[str]) -> Iterator[Step]:
     inside += [path for path in sorted(map(str, Path(layout.CONFIG).glob("*"))) if path not in _RECORDS]
     for path in (*inside, layout.LIBRARY, layout.COMPILED, *_STATE_FOLDERS, *run):
         if path not in kept and _there(path):
-            yield Step(path, "is there", "not there", partial(remove, Path(path)))
+            yield RemovalStep(path, "is there", "not there", partial(remove, Path(path)))
     state = Path(layout.STATE)
     if state.is_dir() and not any(str(path) in kept for path in state.iterdir()):
-        yield Step(str(state), "is there", "not there", partial(remove, state))
+        yield RemovalStep(str(state), "is there", "not there", partial(remove, state))
 
 
 def locks() -> list[Path]:
@@ -185,19 +185,19 @@ def _names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()] if folder.is_dir() else []
 
 
-def _account(run: Run) -> Iterator[Step]:
+def _account(run: Run) -> Iterator[RemovalStep]:
     with contextlib.suppress(KeyError):
         pwd.getpwnam(ACCOUNT)
-        yield Step(f"account {ACCOUNT}", "is there", "not there", partial(_must, run, ["userdel", ACCOUNT]))
+        yield RemovalStep(f"account {ACCOUNT}", "is there", "not there", partial(_must, run, ["userdel", ACCOUNT]))
 
 
-def _kernel(before: kernel_settings.Values, run: Run) -> Iterator[Step]:
+def _kernel(before: kernel_settings.Values, run: Run) -> Iterator[RemovalStep]:
     differing = kernel_settings.unlike_before(before)
     for name, now in differing.items():
-        yield Step(name, now, before[name], partial(kernel_settings.put_back, {name: before[name]}, run))
+        yield RemovalStep(name, now, before[name], partial(kernel_settings.put_back, {name: before[name]}, run))
 
 
-def _links(given: Mapping[str, str], before: Mapping[str, Any], run: Run) -> Iterator[Step]:
+def _links(given: Mapping[str, str], before: Mapping[str, Any], run: Run) -> Iterator[RemovalStep]:
     """netplan leaves on an interface what it no longer names."""
     for link in read_links() if given or before else ():
         name = str(link["ifname"])
@@ -205,14 +205,14 @@ def _links(given: Mapping[str, str], before: Mapping[str, Any], run: Run) -> Ite
         address = given.get(name)
         if address and address in addresses(link) and address not in known["addresses"]:
             away = ["ip", "address", "delete", address, "dev", name]
-            yield Step(name, f"has {address}", "without it", partial(_must, run, away))
+            yield RemovalStep(name, f"has {address}", "without it", partial(_must, run, away))
         if name in before and link["mtu"] != known["mtu"]:
             set_mtu = ["ip", "link", "set", "dev", name, "mtu", str(known["mtu"])]
             found, was = f"MTU {link['mtu']}", f"MTU {known['mtu']}"
-            yield Step(name, found, was, partial(_must, run, set_mtu))
+            yield RemovalStep(name, found, was, partial(_must, run, set_mtu))
 
 
-def _made(folders: Iterable[str], going: Collection[str]) -> Iterator[Step]:
+def _made(folders: Iterable[str], going: Collection[str]) -> Iterator[RemovalStep]:
     """Folders that were made for a file, the deepest first; whoever has put something in has one of his own now.
 
     going: paths that are gone by then.
@@ -221,7 +221,7 @@ def _made(folders: Iterable[str], going: Collection[str]) -> Iterator[Step]:
         path = Path(folder)
         files = {str(entry) for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir()}
         if path.is_dir() and files <= {*going}:
-            yield Step(folder, "is there", "not there", partial(_rmdir, path))
+            yield RemovalStep(folder, "is there", "not there", partial(_rmdir, path))
 
 
 def stays(record: Mapping[str, Any] | None, keep: Iterable[str], unset: Iterable[str]) -> list[str]:

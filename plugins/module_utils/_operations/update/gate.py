@@ -8,14 +8,16 @@ from typing import Any
 
 from ..._base.findings import Finding, error, host_error, host_warning
 from ..._base.layout import UPDATE
-from ..._base.subject import Look
+from ..._base.subject import PreflightContext
 from .result import Result, combination
 
 # As many names as a sentence bears.
 _MOST_NAMES = 12
 
 
-def problems(look: Look, found: Mapping[str, Any], after: Result, firmware: bool | None) -> Iterator[Finding]:
+def problems(
+    look: PreflightContext, found: Mapping[str, Any], after: Result, firmware: bool | None
+) -> Iterator[Finding]:
     """found: `form.READING`. firmware: whether the owner wants what is offered; None where he has not said."""
     yield from _unusable(found)
     yield from _packages(found)

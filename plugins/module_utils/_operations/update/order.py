@@ -50,7 +50,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Step:
+class UpdateStep:
     """Hosts that are updated without a service in between. turns: those that change at once, one turn after the other.
     hosts: with those of their groups that have nothing to do. services: that stop. alone: those of them whose model
     nobody else serves. nobody_s: for how long; None where an update was never measured. holds: backends whose requests
@@ -113,7 +113,7 @@ def steps(
     gateways: Collection[str],
     took_s: float | None,
     together: bool,
-) -> list[Step]:
+) -> list[UpdateStep]:
     """wanted: by host with something to do, what. took_s: what an update of one host last took, with its restart.
 
     First whatever was cut off, so that no two hosts are under way; then hosts that take nothing from anybody; of the
@@ -131,7 +131,7 @@ def steps(
         known = took_s is not None and None not in starts
         longest = max((start or 0 for start in starts), default=0)
         found.append(
-            Step(
+            UpdateStep(
                 tuple(group),
                 tuple(turns),
                 tuple(sorted(one.name for one in stopped)),
@@ -142,7 +142,7 @@ def steps(
             )
         )
 
-    def key(step: Step) -> tuple[Any, ...]:
+    def key(step: UpdateStep) -> tuple[Any, ...]:
         is_fresh = all(wanted[host] == "begin" for turn in step.turns for host in turn)
         serving = [name for name in step.services if services[name].serves]
         return (is_fresh, bool(step.gateways), bool(step.alone), bool(serving), len(step.hosts), step.hosts)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .order import Next, Step
+from .order import Next, UpdateStep
 from .result import Result
 
 _NEXT = {
@@ -40,7 +40,7 @@ def _some(steps: Sequence[Mapping[str, str]]) -> str:
     return ", ".join(words) + (f" and {len(steps) - _MOST} more" if len(steps) > _MOST else "")
 
 
-def page(lines: Mapping[str, str], wanted: Mapping[str, Next], order: Iterable[Step], idle: Sequence[str]) -> str:
+def page(lines: Mapping[str, str], wanted: Mapping[str, Next], order: Iterable[UpdateStep], idle: Sequence[str]) -> str:
     """lines: `changes` by host. idle: hosts with nothing to do."""
     shown = [f"{host}: nothing to do" for host in idle]
     steps = [*order]
@@ -59,7 +59,7 @@ def page(lines: Mapping[str, str], wanted: Mapping[str, Next], order: Iterable[S
 def stopped(step: Mapping[str, Any], failed: Mapping[str, str], gone: Sequence[str]) -> str:
     """Why a run ends with a step, a line for each host; empty where all of its hosts have proved themselves.
 
-    step: a `Step` as data. failed: reasons by host. gone: hosts that are no longer in the run.
+    step: a `UpdateStep` as data. failed: reasons by host. gone: hosts that are no longer in the run.
     """
     reasons = dict.fromkeys(gone, "it can't be reached, or could not be put back") | dict(failed)
     if not reasons:
@@ -75,13 +75,13 @@ def _cut(what: Next) -> str:
     return f" ({_NEXT[what]})" if _NEXT[what] else ""
 
 
-def _hosts(step: Step) -> str:
+def _hosts(step: UpdateStep) -> str:
     at_once = any(len(turn) > 1 for turn in step.turns)
     one_by_one = " at once" if at_once else " one after the other" if len(step.turns) > 1 else ""
     return ", ".join(host for turn in step.turns for host in turn) + one_by_one
 
 
-def _meanwhile(step: Step) -> str:
+def _meanwhile(step: UpdateStep) -> str:
     parts = []
     others = [name for name in step.services if name not in step.alone]
     if others:

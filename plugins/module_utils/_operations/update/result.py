@@ -13,7 +13,7 @@ from typing import Any
 from ..._base.findings import Finding, host_error, host_warning
 from ..._base.gb10 import ROOT
 from ..._base.place import Place
-from ..._base.subject import Look
+from ..._base.subject import PreflightContext
 from ..._base.yaml_text import read_yaml
 from ..._subjects.system.known_bad import numbers
 from ..._subjects.system.subject import bad_versions
@@ -125,7 +125,7 @@ def _is_of(family: str, package: str) -> bool:
     return any(fnmatchcase(package, one) for one in patterns) and not any(fnmatchcase(package, one) for one in but)
 
 
-def combination(look: Look, found: Mapping[str, Any], after: Result) -> Iterator[Finding]:
+def combination(look: PreflightContext, found: Mapping[str, Any], after: Result) -> Iterator[Finding]:
     """What is wrong with what the host would be."""
     yield from _held(found, after)
     yield from _torn(after)
@@ -175,7 +175,7 @@ def _torn(after: Result) -> Iterator[Finding]:
             )
 
 
-def _kernel_alone(look: Look, after: Result) -> Iterator[Finding]:
+def _kernel_alone(look: PreflightContext, after: Result) -> Iterator[Finding]:
     """A kernel without its module package, and nothing that builds one."""
     now, _driver_now = running(look.state)
     if not look.part("gpu").get("present") or after.kernel in (None, now):
@@ -194,7 +194,7 @@ def _kernel_alone(look: Look, after: Result) -> Iterator[Finding]:
         )
 
 
-def _unreported(look: Look, after: Result) -> Iterator[Finding]:
+def _unreported(look: PreflightContext, after: Result) -> Iterator[Finding]:
     pair = (after.kernel, after.driver)
     if pair != running(look.state) and not any((one["kernel"], one["driver"]) == pair for one in known_good()):
         yield host_warning(

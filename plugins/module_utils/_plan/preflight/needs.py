@@ -11,7 +11,7 @@ from ..._base import layout
 from ..._base.findings import Finding, host_error, host_warning, ordered
 from ..._base.place import Place
 from ..._base.sizes import room_for, size
-from ..._base.subject import Look
+from ..._base.subject import PreflightContext
 from ..._engines.registry import ENGINES
 from ..._host.probe.listeners import PROXY, holder
 from ..._subjects.registry import SUBJECTS
@@ -39,7 +39,7 @@ def preflight(
 
 def obstacles(host: str, plan: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
     """What of a host is in the way of its slice of the plan or will hurt, over all subjects. plan: ``hosts.<host>``."""
-    look = Look(host, plan, state)
+    look = PreflightContext(host, plan, state)
     return ordered(one for subject in SUBJECTS for one in subject.obstacles(look))
 
 

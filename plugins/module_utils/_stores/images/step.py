@@ -68,7 +68,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Here:
+class LocalStore:
     """What Docker has on this host."""
 
     engine: Engine
@@ -102,7 +102,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Step:
+class ImageStep:
     """What one wanted image needs on this host.
 
     here: the image, where it is here.
@@ -144,12 +144,12 @@ class Step:
 Ask = Callable[[Wanted], Offer | None]
 
 
-def decide(wanted: Wanted, here: Here, records: ImageRecords, ask: Ask) -> Step:
+def decide(wanted: Wanted, here: LocalStore, records: ImageRecords, ask: Ask) -> ImageStep:
     """What ``wanted`` needs. ask: what its hosts offer, none if that isn't known yet. Raises FleetError.
 
     One host of the fleet pulls from a registry, and the others fetch it from there.
     """
-    step = Step(wanted, _found(here.named(wanted.reference), here), "nothing")
+    step = ImageStep(wanted, _found(here.named(wanted.reference), here), "nothing")
     if wanted.source == "bundle":
         present = _present(step, _good_enough(wanted, here, records), here)
         return present or _from_bundle(replace(step, action="load", moved=None), here)
@@ -158,7 +158,7 @@ def decide(wanted: Wanted, here: Here, records: ImageRecords, ask: Ask) -> Step:
     return _present(step, _good_enough(wanted, here, records), here) or _to_bring(step, here, ask)
 
 
-def _found(image: LocalImage | None, here: Here) -> str:
+def _found(image: LocalImage | None, here: LocalStore) -> str:
     if image is None:
         return "absent"
     if not here.store.is_complete(image):
@@ -166,7 +166,7 @@ def _found(image: LocalImage | None, here: Here) -> str:
     return f"present, {image.identity.digest}"
 
 
-def _good_enough(wanted: Wanted, here: Here, records: ImageRecords) -> list[LocalImage]:
+def _good_enough(wanted: Wanted, here: LocalStore, records: ImageRecords) -> list[LocalImage]:
     """Images on this host that will do, whatever other hosts have."""
     if wanted.identity:
         return [image for image in here.images if image.identity.digest == wanted.identity]
@@ -186,7 +186,7 @@ def _is_of(wanted: Wanted, image: LocalImage) -> bool:
     return wanted.build is None or wanted.build["labels"].items() <= labels.items()
 
 
-def _to_bring(step: Step, here: Here, ask: Ask) -> Step:
+def _to_bring(step: ImageStep, here: LocalStore, ask: Ask) -> ImageStep:
     wanted = step.wanted
     if wanted.source == "registry" and not wanted.peers:
         return replace(step, action="pull", moved=None)
@@ -204,7 +204,7 @@ def _to_bring(step: Step, here: Here, ask: Ask) -> Step:
     return _compared(step, here) if offer else step
 
 
-def _without_offer(step: Step, here: Here) -> Step | None:
+def _without_offer(step: ImageStep, here: LocalStore) -> ImageStep | None:
     """When nobody offers it: hosts of this run may be about to get it; if nobody is, who may pull does."""
     wanted, image = step.wanted, here.named(step.wanted.reference)
     if image and not (wanted.digest or wanted.identity):
@@ -214,7 +214,7 @@ def _without_offer(step: Step, here: Here) -> Step | None:
     return replace(step, action="pull", moved=None) if wanted.source == "registry" else None
 
 
-def _from_bundle(step: Step, here: Here) -> Step:
+def _from_bundle(step: ImageStep, here: LocalStore) -> ImageStep:
     """The step that loads it; without content as long as the bundle's files were not brought here."""
     wanted = step.wanted
     assert wanted.path
@@ -267,7 +267,7 @@ def _require_unlocked(wanted: Wanted) -> None:
         )
 
 
-def _compared(step: Step, here: Here) -> Step:
+def _compared(step: ImageStep, here: LocalStore) -> ImageStep:
     """The step that brings its content, or none if the content is here by identity."""
     assert step.content
     identity = step.content.identity
@@ -279,7 +279,7 @@ def _compared(step: Step, here: Here) -> Step:
     return replace(step, parts=parts, moved=parts.size)
 
 
-def _present(step: Step, candidates: Sequence[LocalImage], here: Here) -> Step | None:
+def _present(step: ImageStep, candidates: Sequence[LocalImage], here: LocalStore) -> ImageStep | None:
     """The step if one of these images, complete, is what is wanted: nothing, or to name it."""
     whole = [image for image in candidates if here.store.is_complete(image)]
     named = [image for image in whole if step.wanted.reference in map(parse_reference, image.tags)]
@@ -290,7 +290,7 @@ def _present(step: Step, candidates: Sequence[LocalImage], here: Here) -> Step |
     return None
 
 
-def parts_of(layers: Sequence[Layer], here: Here) -> Parts:
+def parts_of(layers: Sequence[Layer], here: LocalStore) -> Parts:
     """Compare an image's layers with what is here.
 
     A graph driver finds a layer by itself on top of the same layers only; elsewhere on the host it can be read. The

@@ -22,7 +22,7 @@ from .layers import Reader, gunzipped, stream
 from .offer import Fetch, Offer, may_resemble
 from .pull import Tally
 from .records import ImageRecords
-from .step import Here, Parts, Step, Wanted, decide, require_locked
+from .step import ImageStep, LocalStore, Parts, Wanted, decide, require_locked
 
 # How many copies of a layer are on the disk until it is loaded: as received, Docker's own copy of that, and unpacked.
 _COPIES = {"load": 2, "fetch": 3}
@@ -40,7 +40,7 @@ class ImageStore:
         self._progress = progress
         self._streams = streams
 
-    def examine(self, wanted: Iterable[Wanted], virgin: bool = False) -> list[Step]:
+    def examine(self, wanted: Iterable[Wanted], virgin: bool = False) -> list[ImageStep]:
         """What each image needs. Changes nothing; raises one FleetError that names every obstacle.
 
         virgin: Docker may still have to be installed; a host without it is one without images.
@@ -49,7 +49,7 @@ class ImageStore:
         if not wanted:
             return []
         here = self._here(virgin)
-        steps: list[Step] = []
+        steps: list[ImageStep] = []
         obstacles: list[Finding] = []
         for each in wanted:
             try:
@@ -67,7 +67,7 @@ class ImageStore:
             raise FleetError(*obstacles)
         return steps
 
-    def apply(self, step: Step) -> LocalImage:
+    def apply(self, step: ImageStep) -> LocalImage:
         """Do one step and prove it."""
         wanted = step.wanted
         match step.action:
@@ -86,7 +86,7 @@ class ImageStore:
                 self._docker.tag(step.here.id, wanted.reference)
         return self._proved(step)
 
-    def _known(self, step: Step) -> Step:
+    def _known(self, step: ImageStep) -> ImageStep:
         """The same step once it is known what the hosts have; to pull after all if they have nothing."""
         wanted = step.wanted
         self._progress.start(f"image {wanted.reference}", 0)
@@ -101,7 +101,7 @@ class ImageStore:
         _require_room(here, [step])
         return step
 
-    def _proved(self, step: Step) -> LocalImage:
+    def _proved(self, step: ImageStep) -> LocalImage:
         reference = step.wanted.reference
         identity = step.content.identity if step.content else None
         image = self._docker.image(str(reference))
@@ -117,10 +117,10 @@ class ImageStore:
         self._records.write(reference, step.wanted.digest, image)
         return image
 
-    def _here(self, virgin: bool = False) -> Here:
+    def _here(self, virgin: bool = False) -> LocalStore:
         if virgin and not self._docker.is_there():
-            return Here(Engine(Path("/var/lib/docker"), "overlay2", False), [])
-        return Here(self._docker.engine(), self._docker.images())
+            return LocalStore(Engine(Path("/var/lib/docker"), "overlay2", False), [])
+        return LocalStore(self._docker.engine(), self._docker.images())
 
     def _sources(self, wanted: Wanted) -> Sources:
         return Sources(wanted.peers, self._streams)
@@ -128,7 +128,7 @@ class ImageStore:
     def _look(self, wanted: Wanted) -> Offer | None:
         return self._sources(wanted).look(*_question(wanted))
 
-    def _load(self, step: Step) -> None:
+    def _load(self, step: ImageStep) -> None:
         if not isinstance(step.content, ArchiveImage):
             raise refusal(
                 "image-layout",
@@ -140,7 +140,7 @@ class ImageStore:
         self._progress.start(f"image {step.wanted.reference} from {step.wanted.path}", step.parts.size)
         self._feed(step, step.parts, step.content.chunks)
 
-    def _fetch(self, step: Step) -> None:
+    def _fetch(self, step: ImageStep) -> None:
         what = f"image {step.wanted.reference}"
         fetch = Fetch(what, self._sources(step.wanted), self._places.layers_in, self._progress)
         received = fetch.layers(step.parts.missing, self._resembling(step, self._here()))
@@ -148,7 +148,7 @@ class ImageStore:
         self._progress.start(f"{what}, loading", sum(layer.size for layer in received))
         self._feed(step, parts, fetch.chunks)
 
-    def _feed(self, step: Step, parts: Parts, missing: Callable[[Layer], Iterator[bytes]]) -> None:
+    def _feed(self, step: ImageStep, parts: Parts, missing: Callable[[Layer], Iterator[bytes]]) -> None:
         """Have Docker load the image. missing: the bytes of layers that were not here; others are read from Docker."""
         assert step.content
         store = self._here().store
@@ -160,7 +160,7 @@ class ImageStore:
         tar = load_stream(step.wanted.reference, step.content.config, parts.layers, chunks, parts.left_out)
         self._docker.load(self._progress.counted(tar))
 
-    def _resembling(self, step: Step, here: Here) -> list[Callable[[], IO[bytes]]]:
+    def _resembling(self, step: ImageStep, here: LocalStore) -> list[Callable[[], IO[bytes]]]:
         """Uncompressed tars of layers that the wanted image does not have, of images that it seems to come after."""
         assert step.content
         new = set(step.content.identity.diff_ids)
@@ -195,7 +195,7 @@ class ImageStore:
         build_image(wanted.build, wanted.reference, self._places.folder, self._progress, anew=wanted.renew)
 
 
-def _require_room(here: Here, steps: Iterable[Step]) -> None:
+def _require_room(here: LocalStore, steps: Iterable[ImageStep]) -> None:
     needed = sum((step.moved or 0) * _COPIES.get(step.action, 0) for step in steps)
     require_space(here.engine.root, needed, "the images (a layer lies there more than once while it is loaded)")
 
@@ -213,7 +213,7 @@ def _offered(wanted: Wanted, answer: bytes) -> Offer:
     return offer
 
 
-def _tar(here: Here, layer: Layer) -> Callable[[], IO[bytes]]:
+def _tar(here: LocalStore, layer: Layer) -> Callable[[], IO[bytes]]:
     def tar() -> IO[bytes]:
         reader = here.store.find(layer.digest)
         assert reader

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..._base.subject import Asked, Differences, Subject, View
+from ..._base.subject import Differences, DriftContext, Questions, Subject
 from .reading import READS
 
 
-def _questions(asked: Asked) -> Mapping[str, Any]:
+def _questions(asked: Questions) -> Mapping[str, Any]:
     return {"images": sorted({image["reference"] for image in asked.slice["images"]})}
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     """Each image by its identity (layers and what a container inherits), whatever Docker's store."""
     present = view.state["images"]
     if present is None:

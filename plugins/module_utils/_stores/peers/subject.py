@@ -11,13 +11,13 @@ from ..._base.findings import Difference
 from ..._base.layout import CACHES, MODELS, STATE
 from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.reading import Peers
-from ..._base.subject import Asked, Differences, Here, Subject, View
+from ..._base.subject import Differences, DriftContext, Questions, SliceContext, Subject
 from ..transfer import access
 from .program import OWNS, program_files
 from .reading import READS
 
 
-def peer_access(here: Here) -> dict[str, Any]:
+def peer_access(here: SliceContext) -> dict[str, Any]:
     """``peer_access_plan``: ``{reads, readers, files, inventory}``; the hosts follow from the sources of images and
     models."""
     return with_files(here.slices["peer_access"], here.fleet["name"])
@@ -50,7 +50,7 @@ def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
         yield Managed(access.KNOWN_HOSTS, "file", "0644")
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     present, given, plan = view.state["peers"], view.state["peers_inventory"], view.slice["peer_access"]
     is_ours = bool(plan["readers"]) or not access.is_of_another(given, plan["inventory"])
     if present is not None:
@@ -61,7 +61,9 @@ def _differences(view: View) -> Differences:
         yield view.differs("error", "file-kind", f"file {path}", found="a file", expected="no such file")
 
 
-def _authorized(view: View, lines: Mapping[str, str], readers: Mapping[str, Collection[str]]) -> Iterator[Difference]:
+def _authorized(
+    view: DriftContext, lines: Mapping[str, str], readers: Mapping[str, Collection[str]]
+) -> Iterator[Difference]:
     """One line a reader, which starts our program alone; its own key and addresses where these could be read."""
     place = f"file {access.AUTHORIZED_KEYS}"
     for name in sorted(lines.keys() - {*readers}):
@@ -84,7 +86,7 @@ def _authorized(view: View, lines: Mapping[str, str], readers: Mapping[str, Coll
             )
 
 
-def _options(view: View, reader: str, found: str, planned: Collection[str]) -> str:
+def _options(view: DriftContext, reader: str, found: str, planned: Collection[str]) -> str:
     """What a reader's line begins with: its addresses in the plan and, where it was asked, those that it comes from."""
     theirs = _peers_of(view, reader)
     try:
@@ -93,7 +95,7 @@ def _options(view: View, reader: str, found: str, planned: Collection[str]) -> s
         return f"addresses of {reader} ({problem})"
 
 
-def _known(view: View, keys: Mapping[str, str], reads: Collection[str]) -> Iterator[Difference]:
+def _known(view: DriftContext, keys: Mapping[str, str], reads: Collection[str]) -> Iterator[Difference]:
     """The SSH host keys of those that this host reads from."""
     for name in reads:
         place, theirs = f"file {access.KNOWN_HOSTS}, {name}", _key_of(view, name, "host_key")
@@ -107,17 +109,17 @@ def _known(view: View, keys: Mapping[str, str], reads: Collection[str]) -> Itera
             )
 
 
-def _key_of(view: View, host: str, which: Literal["public_key", "host_key"]) -> str:
+def _key_of(view: DriftContext, host: str, which: Literal["public_key", "host_key"]) -> str:
     """Empty where that host could not be read, or has none."""
     theirs = _peers_of(view, host)
     return theirs[which] if theirs else ""
 
 
-def _peers_of(view: View, host: str) -> Peers | None:
+def _peers_of(view: DriftContext, host: str) -> Peers | None:
     return view.states[host]["peers"] if host in view.states else None
 
 
-def _questions(asked: Asked) -> Mapping[str, Any]:
+def _questions(asked: Questions) -> Mapping[str, Any]:
     """Whom it reads from, and at which addresses."""
     return {"reads": asked.slice["peer_access"]["reads"]}
 

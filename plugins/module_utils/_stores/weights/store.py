@@ -88,7 +88,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Step:
+class ModelStep:
     """What one wanted model needs on this host.
 
     here: the one that is here. source: files to be taken in. manifest: what hosts offer, none as long as they can't
@@ -154,9 +154,9 @@ class ModelStore:
         self._progress = progress
         self._damaged: set[Path] = set()
 
-    def examine(self, wanted: Iterable[Wanted]) -> list[Step]:
+    def examine(self, wanted: Iterable[Wanted]) -> list[ModelStep]:
         """What each model needs. Changes nothing; raises one FleetError that names every obstacle."""
-        steps: list[Step] = []
+        steps: list[ModelStep] = []
         obstacles: list[Finding] = []
         for each in wanted:
             try:
@@ -171,7 +171,7 @@ class ModelStore:
             raise FleetError(*obstacles)
         return steps
 
-    def apply(self, step: Step) -> Manifest:
+    def apply(self, step: ModelStep) -> Manifest:
         """Do one step and seal what came of it; a step of nothing returns the manifest that is there."""
         wanted, source = step.wanted, step.source
         if step.here:
@@ -197,7 +197,7 @@ class ModelStore:
         self._hub.forget(wanted.repository)
         return manifest
 
-    def instead(self, wanted: Wanted, error: DamagedError) -> Step:
+    def instead(self, wanted: Wanted, error: DamagedError) -> ModelStep:
         """How to bring a model whose files on this host are damaged: what is ours goes, a user's own is passed over.
 
         Raises the error for an owner's folder, which nobody else has, and for a download that comes damaged again.
@@ -213,7 +213,7 @@ class ModelStore:
         require_space(self._root, step.moved or 0, f"model {wanted.repository}")
         return step
 
-    def _step(self, wanted: Wanted) -> Step:
+    def _step(self, wanted: Wanted) -> ModelStep:
         if wanted.renew:
             return self._step_to_renew(wanted)
         pinned = self._records.of(wanted.repository, wanted.revision) if wanted.revision else []
@@ -227,7 +227,7 @@ class ModelStore:
                 require_readable_model(self._root, cache.folder)
                 is_linked = not wanted.is_main or cache.is_main(revision)
                 found = f"present, revision {revision}"
-                return Step(wanted, found, "nothing" if is_linked else "link", here=record.manifest)
+                return ModelStep(wanted, found, "nothing" if is_linked else "link", here=record.manifest)
             found = f"revision {record.manifest.revision}, but {wrong}"
         return self._step_to_bring(wanted, found, source or self._source_at_hand(wanted))
 
@@ -242,7 +242,7 @@ class ModelStore:
             return f"main stands for {main}"
         return ""
 
-    def _step_to_renew(self, wanted: Wanted) -> Step:
+    def _step_to_renew(self, wanted: Wanted) -> ModelStep:
         """Whatever is here, what the source gives now; nothing where that is what is here."""
         found = "to be asked for anew"
         step = self._step_to_fetch(wanted, found) if wanted.peers else None
@@ -253,26 +253,26 @@ class ModelStore:
             wanted = replace(wanted, renew=False, revision=step.manifest.revision, seal=step.manifest.seal)
         for record in self._records.of(wanted.repository, wanted.revision) if wanted.revision else ():
             if not self._wrong(wanted, record):
-                return Step(wanted, f"present, revision {wanted.revision}", "nothing", here=record.manifest)
+                return ModelStep(wanted, f"present, revision {wanted.revision}", "nothing", here=record.manifest)
         return step
 
-    def _step_to_bring(self, wanted: Wanted, found: str, source: Source | None) -> Step:
+    def _step_to_bring(self, wanted: Wanted, found: str, source: Source | None) -> ModelStep:
         if source is None and wanted.source == "bundle":
-            return Step(wanted, found, "copy", moved=wanted.size)  # its files are about to be brought here
+            return ModelStep(wanted, found, "copy", moved=wanted.size)  # its files are about to be brought here
         if source is None and (wanted.source == "host" or wanted.peers):
             return self._step_to_fetch(wanted, found)
         if source is None:
             return self._step_to_download(wanted, found)
         if can_link(source.files[0].real, Cache(self._root, wanted.repository).folder):
             require_readable_source(source)
-            return Step(wanted, found, "link", source=source)
-        return Step(wanted, found, "copy", source=source, moved=source.size)
+            return ModelStep(wanted, found, "link", source=source)
+        return ModelStep(wanted, found, "copy", source=source, moved=source.size)
 
-    def _step_to_download(self, wanted: Wanted, found: str) -> Step:
+    def _step_to_download(self, wanted: Wanted, found: str) -> ModelStep:
         missing = self._hub.missing_bytes(wanted.repository, wanted.revision, wanted.size)
-        return Step(wanted, found, "download", moved=missing)
+        return ModelStep(wanted, found, "download", moved=missing)
 
-    def _step_to_fetch(self, wanted: Wanted, found: str) -> Step:
+    def _step_to_fetch(self, wanted: Wanted, found: str) -> ModelStep:
         """One host of the fleet downloads, the others fetch it from there.
 
         What hosts of this run lack they may be about to get; if nobody gets it, who may download does.
@@ -287,7 +287,7 @@ class ModelStore:
                 return self._step_to_download(wanted, found)
             manifest = None
         moved = sum(self._missing_bytes(wanted, file) for file in manifest.files) if manifest else wanted.size
-        return Step(wanted, found, "fetch", manifest=manifest, moved=moved)
+        return ModelStep(wanted, found, "fetch", manifest=manifest, moved=moved)
 
     def _missing_bytes(self, wanted: Wanted, file: File) -> int:
         """Of a file that is to be fetched; less what an earlier run brought."""

@@ -8,16 +8,16 @@ from posixpath import commonpath
 from typing import Any
 
 from ..._base.findings import first_of
-from ..._base.subject import Asked, Differences, Subject, View
+from ..._base.subject import Differences, DriftContext, Questions, Subject
 from .reading import READS
 
 
-def _questions(asked: Asked) -> Mapping[str, Any]:
+def _questions(asked: Questions) -> Mapping[str, Any]:
     models = asked.slice["models"]
     return {"models": [{key: model[key] for key in ("repository", "revision")} for model in models]}
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     """Each model's files as they were when they were verified; and, of those read tonight, each byte."""
     present = view.state["models"]
     if present is None:

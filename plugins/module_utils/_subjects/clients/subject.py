@@ -9,7 +9,7 @@ from typing import Any
 from ..._base.findings import Finding, host_error
 from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.place import Place
-from ..._base.subject import Differences, Look, Subject, View
+from ..._base.subject import Differences, DriftContext, PreflightContext, Subject
 from .kinds import gateway_secret, own_secret
 
 _PROCESS = "docker-proxy"
@@ -23,7 +23,7 @@ def _files(part: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJson]
             yield Managed(one["path"], "file", "0600", secret=True, source=one["source"], rendered=rendered)
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     """Whether what runs is of the image that is declared; its words and secrets are files."""
     running, images = view.state["running"] or {}, view.state["images"] or {}
     for start in (client["start"] for client in view.slice["clients"]):
@@ -39,7 +39,7 @@ def _differences(view: View) -> Differences:
             )
 
 
-def _obstacles(look: Look) -> Iterator[Finding]:
+def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     """Ports that another program has: nobody is cut off unasked."""
     ours = {one["unit"] for one in look.part("our_units") or ()}
     for client in look.slice.get("clients", ()):

@@ -13,7 +13,7 @@ from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson
 from ..._base.place import Place
 from ..._base.schema import Spec
-from ..._base.subject import Differences, Here, Look, Subject, View, with_defaults
+from ..._base.subject import Differences, DriftContext, PreflightContext, SliceContext, Subject, with_defaults
 from ..._host.settings.json_settings import changed_keys, merged
 from .reading import READS, RESTART, needed_rules
 
@@ -60,7 +60,7 @@ RELOADABLE = (
 )
 
 
-def container_engine(here: Here) -> dict[str, Any]:
+def container_engine(here: SliceContext) -> dict[str, Any]:
     """``container_engine_plan``."""
     settings = here.settings.get("container_engine", {})
     # by key: an owner's own setting takes none of the others away
@@ -85,7 +85,7 @@ def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
         yield ManagedJson(_LOGINS, {}, names_of="auths", names=names)
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     daemon = view.state["daemon"]
     for one in _overruled(daemon or {}, view.slice["container_engine"]):
         words = {name: getattr(one, name) for name in ("found", "expected", "remedy", "reason", "source")}
@@ -103,7 +103,7 @@ def _gone(missing: Sequence[str]) -> str:
     return f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} gone"
 
 
-def _obstacles(look: Look) -> Iterator[Finding]:
+def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     daemon, plan = look.part("daemon"), look.slice["container_engine"]
     yield from _overruled(daemon, plan)
     if hangs := look.part("engine").get("hangs"):

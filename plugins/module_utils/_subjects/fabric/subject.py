@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..._base.findings import Difference, Finding
-from ..._base.subject import SITE, Asked, Differences, Look, Subject, Unknown, View
+from ..._base.subject import SITE, Differences, DriftContext, PreflightContext, Questions, Subject, Unknown
 from ..._host.netplan.document import PATH as NETPLAN
 from ..._host.netplan.judge import foreign_remedy
 from .hardware import RAILS, where
@@ -25,7 +25,7 @@ _OF_THE_PEER = {"fabric-no-carrier", "fabric-no-peer", "fabric-frames"}
 _CHOICES = {"fabric-hotplug", "fabric-hotplug-restart"}
 
 
-def _questions(asked: Asked) -> Mapping[str, Any]:
+def _questions(asked: Questions) -> Mapping[str, Any]:
     """Whom to ask on each interface. Any rail's address may answer on a cable that hangs wrongly."""
     interfaces = asked.slice["fabric"]["interfaces"]
     return {
@@ -48,14 +48,14 @@ def rail_addresses(plan: Mapping[str, Any]) -> list[str]:
     )
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     yield from _others_netplan(view)
     readings = {host: state["fabric"] for host, state in view.states.items() if state["fabric"] is not None}
     if view.host in readings:
         yield from _judged(view, readings)
 
 
-def _judged(view: View, readings: Mapping[str, Mapping[str, Any]]) -> Differences:
+def _judged(view: DriftContext, readings: Mapping[str, Mapping[str, Any]]) -> Differences:
     """One host's rails. readings: of all hosts that could be read, since they show whose MAC address answers."""
     fabric = view.slice["fabric"]
     places = {where(view.host, one["name"]): one for one in fabric["interfaces"]}
@@ -70,7 +70,7 @@ def _judged(view: View, readings: Mapping[str, Mapping[str, Any]]) -> Difference
             yield _difference(view, finding)
 
 
-def _difference(view: View, finding: Finding) -> Difference:
+def _difference(view: DriftContext, finding: Finding) -> Difference:
     return view.differs(
         finding.severity,
         finding.rule,
@@ -89,7 +89,7 @@ def _foreign_remedy(path: str) -> str:
     return f"{foreign_remedy(path)}, or ansible-playbook {SITE} -e fabric_foreign=move"
 
 
-def _others_netplan(view: View) -> Iterator[Difference]:
+def _others_netplan(view: DriftContext) -> Iterator[Difference]:
     """Files of others that speak for our rails: netplan joins all files, so an interface would get both."""
     planned = {one["name"] for one in view.slice["fabric"]["interfaces"]}
     for file in view.state["netplan"] or ():
@@ -107,7 +107,7 @@ def _others_netplan(view: View) -> Iterator[Difference]:
             )
 
 
-def _obstacles(look: Look) -> Iterator[Finding]:
+def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     """Hot-plug that will take the adapter away."""
     adapter = look.part("fabric").get("adapter")
     for finding in judge_adapter(look.host, look.slice["fabric"], adapter) if adapter else ():

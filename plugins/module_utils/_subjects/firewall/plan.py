@@ -64,7 +64,7 @@ def plan_firewall(
     """``firewall_plan``: ``{state, open: [{port, protocol, from, reason}], neighbours: [{interface, address}], shut}``;
     port is None with the protocol vrrp.
 
-    settings: the host's checked `fleet_host.firewall`. apis: as `_base.subject.Here` has them. peers: addresses of the
+    settings: the host's checked `fleet_host.firewall`. apis: of `_base.subject.SliceContext`. peers: addresses of the
     ranks that share a group with one of this host's; none: the host is left open unless its owner closes it. fabric:
     the host's slice. A neighbour's interface is null where ranks meet over the management network.
 

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Difference, Finding, host_error
-from ..._base.subject import Asked, Differences, Here, Look, Subject, Unknown, View, unified
+from ..._base.subject import (
+    Differences,
+    DriftContext,
+    PreflightContext,
+    Questions,
+    SliceContext,
+    Subject,
+    Unknown,
+    unified,
+)
 from ..._host.probe.listeners import holder
 from .host import FILE, UNIT
 from .plan import HOST, plan_firewall
@@ -21,7 +30,7 @@ _UNITS = {
 }
 
 
-def firewall(here: Here) -> dict[str, Any]:
+def firewall(here: SliceContext) -> dict[str, Any]:
     """``firewall_plan``."""
     settings = here.settings.get("firewall", {})
     return with_files(plan_firewall(settings, here.fleet["firewall"], here.apis, here.peers, here.slices["fabric"]))
@@ -37,11 +46,11 @@ def with_files(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {**plan, "files": files, "units": {UNIT: "enabled"} if is_filtered else {}}
 
 
-def _questions(asked: Asked) -> Mapping[str, Any]:
+def _questions(asked: Questions) -> Mapping[str, Any]:
     return {"firewall": asked.slice["firewall"]}
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     """Our table of rules: its file, and what the kernel holds, each against the planned rules; they are two things."""
     found = view.state["firewall"]
     if found is None:
@@ -55,7 +64,7 @@ def _differences(view: View) -> Differences:
         yield _rules(view, table, "firewall-live", found["live_planned"], found["live"], "not in the kernel")
 
 
-def _rules(view: View, place: str, rule: str, want: str, have: str, nothing: str) -> Difference:
+def _rules(view: DriftContext, place: str, rule: str, want: str, have: str, nothing: str) -> Difference:
     return view.differs(
         "error",
         rule,
@@ -82,7 +91,7 @@ _SYSTEM = {
 _ASKING = 32768
 
 
-def _obstacles(look: Look) -> Iterator[Finding]:
+def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     """Who else listens on a host that is to be closed for the first time: nobody is cut off unasked."""
     plan = look.slice["firewall"]
     if plan["state"] != "closed" or look.state.get("closed"):

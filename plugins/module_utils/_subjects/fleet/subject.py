@@ -103,7 +103,7 @@ class FleetPart:
         return ()
 
     def apis(self, _host: str) -> Iterable[dict[str, Any]]:
-        """Its ports on a host, as `_base.subject.Here.apis` has them."""
+        """Its ports on a host, as `_base.subject.SliceContext.apis` has them."""
         return ()
 
     def listens(self, _host: str) -> Iterable[dict[str, Any]]:

@@ -10,7 +10,7 @@ from ..._base import layout
 from ..._base.findings import Finding, host_error, host_warning
 from ..._base.managed import Managed, ManagedJson, keyed, managed
 from ..._base.place import Place
-from ..._base.subject import Asked, Differences, Look, Subject, Unknown, View
+from ..._base.subject import Differences, DriftContext, PreflightContext, Questions, Subject, Unknown
 from .clients import clients_map
 from .reading import READS, secret_paths
 
@@ -43,11 +43,11 @@ def files_of(slice_: Mapping[str, Any]) -> list[str]:
     return sorted([*part["files"], *secret_paths(part), *([trusted["path"]] if trusted["source"] else [])])
 
 
-def _questions(asked: Asked) -> Mapping[str, Any]:
+def _questions(asked: Questions) -> Mapping[str, Any]:
     return {"gateway": files_of(asked.slice), "gateway_address": asked.slice["gateway"].get("address")}
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     """Whether it read its files as they are, and which of its servers are down."""
     part, read = view.slice["gateway"], view.state["gateway"]
     if part and read is not None:
@@ -109,7 +109,7 @@ def _held_words(unit: str, why: str) -> dict[str, str]:
     }
 
 
-def _address(view: View, address: str | None) -> Differences:
+def _address(view: DriftContext, address: str | None) -> Differences:
     """One of the gateways has the floating address. It is asked of the first one that was read, of the others if they
     have it, too."""
     gateway = view.plan["gateway"]
@@ -129,7 +129,7 @@ def _address(view: View, address: str | None) -> Differences:
         yield view.differs("error", "gateway-address", place, found="nobody has it", expected=expected, remedy=remedy)
 
 
-def _obstacles(look: Look) -> Iterator[Finding]:
+def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     """Ports that another program has, since nobody is cut off unasked; and models whose requests wait."""
     part = look.slice.get("gateway")
     if not part:

@@ -10,7 +10,15 @@ from ..._base.findings import Finding, host_error
 from ..._base.gb10 import fact
 from ..._base.place import Place
 from ..._base.schema import Spec
-from ..._base.subject import Asked, Differences, Here, Look, Subject, View, with_defaults
+from ..._base.subject import (
+    Differences,
+    DriftContext,
+    PreflightContext,
+    Questions,
+    SliceContext,
+    Subject,
+    with_defaults,
+)
 from ..._host.settings.kernel_settings import OFF, contradictions, swap_stays, sysctl_path
 from .files import DEFAULT_TARGET, SYSTEMD, systemd_limit, tuning_files, tuning_links
 
@@ -38,7 +46,7 @@ SPEC: Spec = {
 }
 
 
-def host_tuning(here: Here) -> dict[str, Any]:
+def host_tuning(here: SliceContext) -> dict[str, Any]:
     """``host_tuning_plan``: what holds for GB10, with this host's own values; single kernel settings too.
 
     files: ``{path: {mode, content}}``, links: ``{path: target}``; null where nothing of ours is to be.
@@ -63,12 +71,12 @@ def named_paths(tuning: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "default_target", target
 
 
-def _questions(asked: Asked) -> dict[str, Any]:
+def _questions(asked: Questions) -> dict[str, Any]:
     declared = "memlock" in asked.slice["host_tuning"]
     return {"memlock_files": {_MEMLOCK: SYSTEMD} if declared else {}}
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     """Swap, read-ahead and the limit on locked memory, as they are now; and who will set that limit after us."""
     kernel, tuning = view.state["kernel"], view.slice["host_tuning"]
     for later in view.state["memlock_later"] or ():
@@ -109,7 +117,7 @@ def _kib(limit: str) -> str:
     return f"{int(limit) // 1024}K" if limit.isdecimal() else limit
 
 
-def _obstacles(look: Look) -> Iterator[Finding]:
+def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     memory = look.part("memory_bytes")
     tuning, paths = look.slice["host_tuning"], look.part("paths")
     if memory and tuning.get("swap") is False:

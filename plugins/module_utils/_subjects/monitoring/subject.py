@@ -11,7 +11,7 @@ from ..._base.findings import Finding, host_error
 from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.place import Place
-from ..._base.subject import Differences, Look, Subject, View
+from ..._base.subject import Differences, DriftContext, PreflightContext, Subject
 
 # The kernel cuts names.
 _PROCESSES = {"prometheus-node", "prometheus-node-exporter"}
@@ -23,7 +23,7 @@ def _files(part: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
         yield Managed(secret["path"], "file", "0600", secret=True, source=secret["source"])
 
 
-def _obstacles(look: Look) -> Iterator[Finding]:
+def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     """Units of another inventory, and ports that another program has, as a Prometheus of the owner's."""
     part = look.slice.get("monitoring")
     if not part or not part["units"]:
@@ -40,7 +40,7 @@ def _obstacles(look: Look) -> Iterator[Finding]:
         )
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     """Units that an earlier declaration of the same inventory left."""
     part = view.slice["monitoring"]
     for unit in view.our_units:

@@ -10,7 +10,7 @@ from ..._base import layout
 from ..._base.findings import Finding, host_error
 from ..._base.managed import Managed, ManagedJson, content_of, managed
 from ..._base.place import Place
-from ..._base.subject import Differences, Look, Subject, View
+from ..._base.subject import Differences, DriftContext, PreflightContext, Subject
 from .plan import LOCK, secrets_text
 
 _SYSTEMD = "systemd"
@@ -26,7 +26,7 @@ def _files(part: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
         yield Managed(secret["path"], "file", "0600", secret=True, source=secret["source"], rendered=secrets_text)
 
 
-def _obstacles(look: Look) -> Iterator[Finding]:
+def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     """Units of another inventory, and ports that another program has: nobody is cut off unasked."""
     part = look.slice.get("phoenix")
     if not part or not part["url"]:
@@ -43,7 +43,7 @@ def _obstacles(look: Look) -> Iterator[Finding]:
         )
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     """Units that an earlier declaration of the same inventory left."""
     part = view.slice["phoenix"]
     for unit in view.our_units:

@@ -12,7 +12,16 @@ from ..._base.findings import Difference, Finding, host_warning
 from ..._base.gb10 import ROOT, fact
 from ..._base.managed import Managed, ManagedJson, keyed, managed
 from ..._base.sizes import duration
-from ..._base.subject import SITE, Asked, Differences, Here, Look, Subject, Unknown, View
+from ..._base.subject import (
+    SITE,
+    Differences,
+    DriftContext,
+    PreflightContext,
+    Questions,
+    SliceContext,
+    Subject,
+    Unknown,
+)
 from ..._engines.tracing.declared import headers_text
 from .reading import READS
 from .undeclared import FOREIGN, Undeclared, undeclared
@@ -28,7 +37,7 @@ _PROGRAM = {
 }
 
 
-def supervisor(_here: Here) -> dict[str, Any]:
+def supervisor(_here: SliceContext) -> dict[str, Any]:
     """``services_supervisor``: the program of every rank, and the folder for secrets."""
     files = {path: {"mode": "0644", "source": source} for path, source in sorted(_PROGRAM.items())}
     folders = {layout.SECRETS: "0700", layout.SERVICES: "0755"}
@@ -68,18 +77,18 @@ def containers(slice_: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {service["container"]["name"]: service["container"] for service in slice_["services"]}
 
 
-def _questions(asked: Asked) -> Mapping[str, Any]:
+def _questions(asked: Questions) -> Mapping[str, Any]:
     return {"variables": {name: sorted(one["env"]) for name, one in containers(asked.slice).items()}}
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     yield from _containers(view)
     yield from _undeclared(view)
     yield from _unproved(view)
     yield from _ports(view)
 
 
-def _containers(view: View) -> Differences:
+def _containers(view: DriftContext) -> Differences:
     """The container that really runs against the planned one."""
     running, units = view.state["running"], view.state["units"]
     if running is None:
@@ -173,7 +182,7 @@ def _short(digest: str) -> str:
     return digest.removeprefix("sha256:")[:12]
 
 
-def _undeclared(view: View) -> Iterator[Difference]:
+def _undeclared(view: DriftContext) -> Iterator[Difference]:
     """Units of ours that are no longer declared, and containers that nobody declared."""
     placed = {name: service["hosts"] for name, service in view.plan["services"].items()}
     run = {
@@ -213,7 +222,7 @@ def _undeclared(view: View) -> Iterator[Difference]:
             )
 
 
-def _unproved(view: View) -> Iterator[Difference]:
+def _unproved(view: DriftContext) -> Iterator[Difference]:
     """Services that a rollout left before they had proved themselves."""
     units = {one["unit"] for one in view.state["our_units"] or () if one.get("unproved")}
     for service in view.slice["services"]:
@@ -236,7 +245,7 @@ def _unproved_words(service: str) -> dict[str, str]:
     }
 
 
-def _undeclared_remedy(view: View, one: Undeclared) -> str:
+def _undeclared_remedy(view: DriftContext, one: Undeclared) -> str:
     if one.fate == "gone":
         return f"declare {one.service} again, or remove it: {view.converge()} -e retire={one.service}"
     if one.fate == "taken":
@@ -244,7 +253,7 @@ def _undeclared_remedy(view: View, one: Undeclared) -> str:
     return f"ansible-playbook {SITE} -l {','.join(sorted({view.host, *one.hosts}))}"
 
 
-def _ports(view: View) -> Differences:
+def _ports(view: DriftContext) -> Differences:
     """The declared ports listen, and no other does but to the host itself."""
     listening = view.state["listening"]
     if listening is None:
@@ -271,13 +280,13 @@ def _ports(view: View) -> Differences:
         )
 
 
-def _endpoints(view: View) -> dict[str, int]:
+def _endpoints(view: DriftContext) -> dict[str, int]:
     """The ports of the services whose head stands here."""
     mine = {one["name"]: one["proof"]["url"] for one in view.slice["services"] if one["proof"]}
     return {service: int(url.rpartition(":")[2]) for service, url in mine.items()}
 
 
-def _closed(view: View, port: int, service: str) -> Differences:
+def _closed(view: DriftContext, port: int, service: str) -> Differences:
     """A port that nobody listens on; while a model loads it is too early to say."""
     unit = (view.state["units"] or {}).get(layout.unit(service))
     if unit is None or unit["active"] != "active":
@@ -298,7 +307,7 @@ def _closed(view: View, port: int, service: str) -> Differences:
         )
 
 
-def _obstacles(look: Look) -> Iterator[Finding]:
+def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     """Services that a rollout left before they had proved themselves: whoever changes them now should know."""
     units = {one["unit"] for one in look.part("our_units") or () if one.get("unproved")}
     for service in look.slice["services"]:

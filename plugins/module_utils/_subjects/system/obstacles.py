@@ -11,7 +11,7 @@ from ..._base import layout
 from ..._base.findings import Finding, host_error, host_warning
 from ..._base.gb10 import fact
 from ..._base.sizes import GIB, gib, size
-from ..._base.subject import Look
+from ..._base.subject import PreflightContext
 
 # Of a host whose updates want a restart, in a drift check as before a first service.
 REBOOT_PENDING = {
@@ -50,7 +50,7 @@ _TORN = (
 _BAD_WIFI = "mt7925e"
 
 
-def system_obstacles(look: Look) -> Iterator[Finding]:
+def system_obstacles(look: PreflightContext) -> Iterator[Finding]:
     yield from _packages(look)
     yield from _installs(look)
     yield from _gpu(look)
@@ -61,7 +61,7 @@ def system_obstacles(look: Look) -> Iterator[Finding]:
     yield from _reach(look)
 
 
-def _packages(look: Look) -> Iterator[Finding]:
+def _packages(look: PreflightContext) -> Iterator[Finding]:
     if holders := look.part("apt").get("holders"):
         yield host_warning(
             "packages-at-work",
@@ -74,7 +74,7 @@ def _packages(look: Look) -> Iterator[Finding]:
         )
 
 
-def _installs(look: Look) -> Iterator[Finding]:
+def _installs(look: PreflightContext) -> Iterator[Finding]:
     """What apt would do besides, for each package that a role installs on this host."""
     asked = look.part("installs")
     unknown = sorted(package for package, steps in asked.items() if steps is None and _is_installed(look, package))
@@ -103,7 +103,7 @@ def _installs(look: Look) -> Iterator[Finding]:
             )
 
 
-def _is_installed(look: Look, package: str) -> bool:
+def _is_installed(look: PreflightContext, package: str) -> bool:
     """Whether a role installs it here where it is missing."""
     has_gpu = bool(look.part("gpu").get("present"))
     return package in look.slice["needs"]["installs"] and (package != "nvidia-container-toolkit" or has_gpu)
@@ -121,7 +121,7 @@ def _step(step: Mapping[str, str]) -> str:
     return f"{step['action']} {step['package']}" + (f" ({versions})" if versions else "")
 
 
-def _gpu(look: Look) -> Iterator[Finding]:
+def _gpu(look: PreflightContext) -> Iterator[Finding]:
     gpu, kernel = look.part("gpu"), look.part("kernel").get("release", "")
     if gpu.get("present") and not gpu["module"]:
         yield host_error(
@@ -136,7 +136,7 @@ def _gpu(look: Look) -> Iterator[Finding]:
         )
 
 
-def _sudo(look: Look) -> Iterator[Finding]:
+def _sudo(look: PreflightContext) -> Iterator[Finding]:
     if look.part("sudo").get("password"):
         yield host_warning(
             "sudo-password",
@@ -149,7 +149,7 @@ def _sudo(look: Look) -> Iterator[Finding]:
         )
 
 
-def _wifi(look: Look) -> Iterator[Finding]:
+def _wifi(look: PreflightContext) -> Iterator[Finding]:
     network = look.part("network")
     ways = network.get("default", [])
     for name, driver in sorted(network.get("wifi", {}).items()):
@@ -168,7 +168,7 @@ def _wifi(look: Look) -> Iterator[Finding]:
             )
 
 
-def _reboot(look: Look) -> Iterator[Finding]:
+def _reboot(look: PreflightContext) -> Iterator[Finding]:
     if look.part("kernel").get("reboot_required"):
         yield host_warning(**REBOOT_PENDING)
     if look.part("apt").get("unproved"):
@@ -178,7 +178,7 @@ def _reboot(look: Look) -> Iterator[Finding]:
 # Memory -----------------------------------------------------------------------------------------------------------
 
 
-def _memory(look: Look) -> Iterator[Finding]:
+def _memory(look: PreflightContext) -> Iterator[Finding]:
     """What is free before a service starts. While one of ours runs, it holds its own, and nothing is said."""
     memory, running = look.part("memory_bytes"), look.state.get("containers")
     if not memory or running is None:
@@ -190,7 +190,7 @@ def _memory(look: Look) -> Iterator[Finding]:
     yield from _fragmented(look)
 
 
-def _fits(look: Look, others: list[str]) -> Iterator[Finding]:
+def _fits(look: PreflightContext, others: list[str]) -> Iterator[Finding]:
     memory = look.part("memory_bytes")
     wanted = sum(service["memory_bytes"] for service in look.slice["services"])
     floor, leaked = gib(fact("memory", "floor_gib")), _leaked(look, others)
@@ -216,7 +216,7 @@ def _fits(look: Look, others: list[str]) -> Iterator[Finding]:
         )
 
 
-def _leaked(look: Look, others: list[str]) -> bool:
+def _leaked(look: PreflightContext, others: list[str]) -> bool:
     return bool(
         look.part("gpu").get("present")
         and not others
@@ -225,7 +225,7 @@ def _leaked(look: Look, others: list[str]) -> bool:
     )
 
 
-def _remedy(look: Look, leaked: bool, others: list[str]) -> str:
+def _remedy(look: PreflightContext, leaked: bool, others: list[str]) -> str:
     if leaked:
         return "restart this host: sudo systemctl reboot --no-block; only that brings the memory back"
     if others:
@@ -235,7 +235,7 @@ def _remedy(look: Look, leaked: bool, others: list[str]) -> str:
     return "see what takes it (ps aux --sort=-rss | head), and stop it or restart this host"
 
 
-def _fragmented(look: Look) -> Iterator[Finding]:
+def _fragmented(look: PreflightContext) -> Iterator[Finding]:
     fragments = look.part("fragments")
     free, huge = fragments.get("free", 0), fragments.get("huge", 0)
     if look.part("gpu").get("present") and free >= _FREE_ENOUGH and huge < free * _HUGE_SHARE:
@@ -250,7 +250,7 @@ def _fragmented(look: Look) -> Iterator[Finding]:
         )
 
 
-def _reach(look: Look) -> Iterator[Finding]:
+def _reach(look: PreflightContext) -> Iterator[Finding]:
     """Servers that something still has to be fetched from."""
     images, models = look.part("images"), look.part("models").get("models", {})
     for server, why in sorted(look.part("reach").items()):

@@ -13,7 +13,7 @@ from ..._base.layout import MODELS
 from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._base.sizes import GIB, size
-from ..._base.subject import Asked, Differences, Here, Look, Subject, View
+from ..._base.subject import Differences, DriftContext, PreflightContext, Questions, SliceContext, Subject
 from ..._engines.vllm.text.image_facts import Fault, image_of, moving_tag
 from ..._host.probe import machine, system
 from .known_bad import described, found_bad
@@ -46,7 +46,7 @@ SPEC: Spec = {
 }
 
 
-def declared_versions(here: Here) -> dict[str, Any]:
+def declared_versions(here: SliceContext) -> dict[str, Any]:
     """What is to run on the host, by pattern, which packages are to be held, and which known-bad versions may stay.
 
     No role sets any of it.
@@ -59,7 +59,7 @@ def declared_versions(here: Here) -> dict[str, Any]:
     }
 
 
-def _questions(asked: Asked) -> Mapping[str, Any]:
+def _questions(asked: Questions) -> Mapping[str, Any]:
     held = asked.slice["versions"]["held"]
     return {
         "packages": sorted({*PACKAGES, *held}),
@@ -85,7 +85,7 @@ def versions(state: Mapping[str, Any]) -> dict[str, str | None]:
     }
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     yield from _reboot(view)
     yield from _versions(view)
     yield from _packages(view)
@@ -96,7 +96,7 @@ def _differences(view: View) -> Differences:
     yield from _clock(view)
 
 
-def _reboot(view: View) -> Iterator[Difference]:
+def _reboot(view: DriftContext) -> Iterator[Difference]:
     kernel, apt = view.state["kernel"], view.state["apt"]
     if kernel and kernel["reboot_required"]:
         yield view.differs("hint", **REBOOT_PENDING)
@@ -104,7 +104,7 @@ def _reboot(view: View) -> Iterator[Difference]:
         yield view.differs("warning", **UPDATE_UNPROVED)
 
 
-def _versions(view: View) -> Iterator[Difference]:
+def _versions(view: DriftContext) -> Iterator[Difference]:
     found = versions(view.state)
     for name, pattern in sorted(view.slice["versions"]["running"].items()):
         have = found[name]
@@ -119,7 +119,7 @@ def _versions(view: View) -> Iterator[Difference]:
             )
 
 
-def _packages(view: View) -> Iterator[Difference]:
+def _packages(view: DriftContext) -> Iterator[Difference]:
     """Packages that are to be held, and one that hurts."""
     packages = view.state["packages"]
     if packages is None:
@@ -148,7 +148,7 @@ def _packages(view: View) -> Iterator[Difference]:
         )
 
 
-def bad_versions(look: Look) -> Iterator[Finding]:
+def bad_versions(look: PreflightContext) -> Iterator[Finding]:
     """What runs against the versions that are known to fail on GB10; one that is tolerated is a hint."""
     cmdline = look.part("kernel").get("cmdline", "")
     for row, have in found_bad(versions(look.state), cmdline):
@@ -167,8 +167,8 @@ def bad_versions(look: Look) -> Iterator[Finding]:
         )
 
 
-def _known_bad(view: View) -> Iterator[Difference]:
-    for one in bad_versions(Look(view.host, view.slice, view.state)):
+def _known_bad(view: DriftContext) -> Iterator[Difference]:
+    for one in bad_versions(PreflightContext(view.host, view.slice, view.state)):
         yield view.differs(
             one.severity,
             one.rule,
@@ -181,14 +181,14 @@ def _known_bad(view: View) -> Iterator[Difference]:
         )
 
 
-def _obstacles(look: Look) -> Iterator[Finding]:
+def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     for one in bad_versions(look):
         override = f"; or write `{one.rule.partition(' ')[2]}: WHY` in fleet_host.versions.tolerated"
         yield replace(one, remedy=one.remedy + override) if one.severity == "error" else one
     yield from system_obstacles(look)
 
 
-def _bad_images(view: View) -> Iterator[Difference]:
+def _bad_images(view: DriftContext) -> Iterator[Difference]:
     """The declared images against those that are known to fail, and tags that move."""
     for image in map(image_of, sorted({_pinned(each) for each in view.slice["images"]})):
         if image.bad:
@@ -201,7 +201,7 @@ def _pinned(image: Mapping[str, Any]) -> str:
     return f"{image['reference']}@{image['digest']}" if image["digest"] else str(image["reference"])
 
 
-def _bad_image(view: View, reference: str, identity: str, severity: Severity, fault: Fault) -> Difference:
+def _bad_image(view: DriftContext, reference: str, identity: str, severity: Severity, fault: Fault) -> Difference:
     return view.differs(
         severity,
         f"known-bad {identity}",
@@ -214,7 +214,7 @@ def _bad_image(view: View, reference: str, identity: str, severity: Severity, fa
     )
 
 
-def _memory(view: View) -> Iterator[Difference]:
+def _memory(view: DriftContext) -> Iterator[Difference]:
     least, memory = view.settings["free"]["memory_gib"] * GIB, view.state["memory_bytes"]
     if memory is not None and memory["available"] < least:
         yield view.differs(
@@ -229,7 +229,7 @@ def _memory(view: View) -> Iterator[Difference]:
         )
 
 
-def _disks(view: View) -> Iterator[Difference]:
+def _disks(view: DriftContext) -> Iterator[Difference]:
     least, seen = view.settings["free"]["disk_gib"] * GIB, set[tuple[int, int]]()
     for path, disk in sorted((view.state["disks"] or {}).items()):
         if disk["free"] < least and (disk["free"], disk["total"]) not in seen:
@@ -246,7 +246,7 @@ def _disks(view: View) -> Iterator[Difference]:
             )
 
 
-def _clock(view: View) -> Iterator[Difference]:
+def _clock(view: DriftContext) -> Iterator[Difference]:
     """The host's clock against the controller's. The reading lies somewhere between asking and hearing the answer."""
     clock, asked = view.state["clock"], view.state["asked_between"]
     if clock is None or asked is None:

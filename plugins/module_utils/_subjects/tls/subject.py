@@ -8,12 +8,12 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.managed import Managed
-from ..._base.subject import Asked, Differences, Here, Subject, View
+from ..._base.subject import Differences, DriftContext, Questions, SliceContext, Subject
 from .judge import problems
 from .reading import READS
 
 
-def _trusted(here: Here) -> dict[str, Any]:
+def _trusted(here: SliceContext) -> dict[str, Any]:
     """``tls``: path: where a host keeps the certificate of the local CA of this inventory, whose name is ``inventory``.
     source: that certificate on the controller; None where neither a service nor the gateway has one of it."""
     name = here.fleet["name"]
@@ -35,11 +35,11 @@ def _shown(slice_: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return served + ([{"name": "gateway", "tls": gateway["tls"]}] if gateway else [])
 
 
-def _questions(asked: Asked) -> Mapping[str, Any]:
+def _questions(asked: Questions) -> Mapping[str, Any]:
     return {"certificates": [service["tls"]["certificate"]["path"] for service in _shown(asked.slice)]}
 
 
-def _differences(view: View) -> Differences:
+def _differences(view: DriftContext) -> Differences:
     """What clients are shown: one that is not there, or another than the controller's, is reported with the files."""
     read = view.state["certificates"] or {}
     for service in _shown(view.slice):

@@ -13,14 +13,16 @@ from ..text.command import MODULE, Command, Given, Words
 from ..text.values import variable_expects
 from .names import name_findings
 from .option_values import value_findings
-from .wording import View, cut, error, history, judged, meant, warning
+from .wording import CatalogueView, cut, error, history, judged, meant, warning
 
 # What the catalogue says of a name, and the table of misleading names says better.
 _LESS = ("catalogue-unknown-option", "catalogue-unknown-variable", "catalogue-wrong-value")
 _KINDS = {"int": "a whole number", "float": "a number", "json": "JSON", "size": "a number"}
 
 
-def catalogue_findings(view: View, words: Words, command: Command, env: Mapping[str, str]) -> Iterator[Finding]:
+def catalogue_findings(
+    view: CatalogueView, words: Words, command: Command, env: Mapping[str, str]
+) -> Iterator[Finding]:
     """Every catalogue finding of a command and its environment. What is known of a misleading name comes instead."""
     named = list(name_findings(command, env, view.release.version))
     yield from named
@@ -33,7 +35,9 @@ def _without(named: Iterable[Finding], findings: Iterable[Finding]) -> Iterator[
     return (finding for finding in findings if finding.rule not in _LESS or finding.place not in places)
 
 
-def _catalogue_findings(view: View, words: Words, command: Command, env: Mapping[str, str]) -> Iterator[Finding]:
+def _catalogue_findings(
+    view: CatalogueView, words: Words, command: Command, env: Mapping[str, str]
+) -> Iterator[Finding]:
     if words.form != "other" and words.words:
         yield from _no_model(command)
         yield from _module_words(view, command) if words.form == "module" else _model_words(view, words, command)
@@ -58,7 +62,7 @@ def _no_model(command: Command) -> Iterator[Finding]:
         yield error("catalogue-no-model", argv(), found="no model", expected="a model", remedy=remedy, reason=reason)
 
 
-def _module_words(view: View, command: Command) -> Iterator[Finding]:
+def _module_words(view: CatalogueView, command: Command) -> Iterator[Finding]:
     """What is peculiar to `python3 -m vllm.entrypoints.openai.api_server`."""
     if command.positional:
         found, reason = f'"{cut(command.positional[0])}" as a word', "the module parses the word and doesn't use it"
@@ -77,7 +81,7 @@ def _module_words(view: View, command: Command) -> Iterator[Finding]:
         )
 
 
-def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding]:
+def _model_words(view: CatalogueView, words: Words, command: Command) -> Iterator[Finding]:
     """Where `vllm serve` wants its model."""
     option = command.text("--model")
     if option is not None and not command.positional:
@@ -106,7 +110,7 @@ def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding
         )
 
 
-def _options(view: View, command: Command) -> Iterator[Finding]:
+def _options(view: CatalogueView, command: Command) -> Iterator[Finding]:
     seen: set[str] = set()
     for given in command.given:
         if given.option is None:
@@ -130,7 +134,7 @@ def _place(given: Given) -> Place:
     return argv(cut(given.spelling))
 
 
-def _spelling(view: View, given: Given, option: Option) -> Iterator[Finding]:
+def _spelling(view: CatalogueView, given: Given, option: Option) -> Iterator[Finding]:
     place = _place(given)
     if given.abbreviated:
         remedy = f"write {option.name}"
@@ -161,7 +165,7 @@ def _spelling(view: View, given: Given, option: Option) -> Iterator[Finding]:
         )
 
 
-def _unknown_option(view: View, given: Given) -> Finding:
+def _unknown_option(view: CatalogueView, given: Given) -> Finding:
     place = _place(given)
     if given.ambiguous:
         return error(
@@ -194,7 +198,7 @@ def _unknown_option(view: View, given: Given) -> Finding:
     )
 
 
-def _variable(view: View, name: str, value: str) -> Iterator[Finding]:
+def _variable(view: CatalogueView, name: str, value: str) -> Iterator[Finding]:
     variable = view.release.variables.get(name)
     place = variable_of(cut(name))
     if variable is None:

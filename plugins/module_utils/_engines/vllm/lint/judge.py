@@ -20,7 +20,7 @@ from ..text.command import Words, read_command
 from .against_catalogue import catalogue_findings, never_known
 from .names import misleading
 from .request import Request, read_request
-from .wording import View, warning
+from .wording import CatalogueView, warning
 
 _WEIGHT = ("error", "warning", "hint")
 
@@ -62,7 +62,7 @@ def _findings(request: Request, release: Release | None, catalogue: Catalogue) -
     if release is None:
         yield from never_known(command, launch.env, catalogue, own=request.own)
     else:
-        view = View(catalogue, release, request.own)
+        view = CatalogueView(catalogue, release, request.own)
         yield from catalogue_findings(view, _entered(launch), command, launch.env)
     for rule, severity in rules_for(release.version if release else None):
         yield from rule.findings(launch, severity)

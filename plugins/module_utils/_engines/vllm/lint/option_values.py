@@ -10,7 +10,7 @@ from ...._base.place import Place, argv
 from ..catalogue.releases import Option, choices_of
 from ..text.command import Command, Given, as_json
 from ..text.values import option_expects
-from .wording import View, cut, error, history, judged, meant
+from .wording import CatalogueView, cut, error, history, judged, meant
 
 _JSON = ("json", "json-or-text")
 _SPECULATION = "--speculative-config"
@@ -25,7 +25,7 @@ _NAMED: Mapping[str, tuple[str, Callable[[str], str]]] = {
 _PLUGINS = {"--reasoning-parser": "--reasoning-parser-plugin", "--tool-call-parser": "--tool-parser-plugin"}
 
 
-def value_findings(view: View, given: Given, option: Option, command: Command) -> Iterator[Finding]:
+def value_findings(view: CatalogueView, given: Given, option: Option, command: Command) -> Iterator[Finding]:
     """What is wrong with the values of one option."""
     place = argv(cut(given.spelling) + (f".{cut(given.path)}" if given.path else ""))
     if given.path and option.type not in _JSON:
@@ -47,7 +47,7 @@ def value_findings(view: View, given: Given, option: Option, command: Command) -
         yield _unknown(view, "speculative_method", method, known, "", place)
 
 
-def _value(view: View, option: Option, value: str, command: Command, place: Place) -> Iterator[Finding]:
+def _value(view: CatalogueView, option: Option, value: str, command: Command, place: Place) -> Iterator[Finding]:
     expected = option_expects(option, value)
     if expected:
         yield _wrong(view, option, value, expected, place)
@@ -58,7 +58,7 @@ def _value(view: View, option: Option, value: str, command: Command, place: Plac
         yield from _name(view, option, value, command, place)
 
 
-def _wrong(view: View, option: Option, value: str, expected: str, place: Place) -> Finding:
+def _wrong(view: CatalogueView, option: Option, value: str, expected: str, place: Place) -> Finding:
     known = view.catalogue.name_range(choices_of(option.name), value)
     found = f'"{cut(value)}"' + (f", known {known.words()}" if known else "")
     remedy = "quote it for the shell as '{...}'" if expected == "JSON" else "correct the value"
@@ -75,7 +75,7 @@ def _wrong(view: View, option: Option, value: str, expected: str, place: Place) 
     )
 
 
-def _keys(view: View, option: Option, keys: Iterable[str], place: Place) -> Iterator[Finding]:
+def _keys(view: CatalogueView, option: Option, keys: Iterable[str], place: Place) -> Iterator[Finding]:
     """Unknown keys of a JSON option: configuration classes refuse them, the older ones drop them silently."""
     known, strict = option.keys, option.strict
     if option.name == _SPECULATION:
@@ -96,7 +96,7 @@ def _keys(view: View, option: Option, keys: Iterable[str], place: Place) -> Iter
             )
 
 
-def _name(view: View, option: Option, value: str, command: Command, place: Place) -> Iterator[Finding]:
+def _name(view: CatalogueView, option: Option, value: str, command: Command, place: Place) -> Iterator[Finding]:
     """A name of a registry, or one of the values that the parser only suggests."""
     registry, fold = _NAMED.get(option.name, ("", str))
     known = view.release.registries.get(registry, ()) or option.suggested
@@ -107,7 +107,9 @@ def _name(view: View, option: Option, value: str, command: Command, place: Place
         yield _unknown(view, registry or choices_of(option.name), value, known, plugin, place)
 
 
-def _unknown(view: View, registry: str, value: str, known: tuple[str, ...], plugin: str, place: Place) -> Finding:
+def _unknown(
+    view: CatalogueView, registry: str, value: str, known: tuple[str, ...], plugin: str, place: Place
+) -> Finding:
     elsewhere = view.catalogue.name_range(registry, value)
     remedy = meant(value, known)
     if view.is_later(elsewhere):

@@ -23,7 +23,7 @@ error, warning, hint = partial(judged, "error"), partial(judged, "warning"), par
 
 
 @dataclass(frozen=True)
-class View:
+class CatalogueView:
     """One release's view of a launch. own: the image is that release's build, not a fork, which may know more."""
 
     catalogue: Catalogue
