@@ -32,6 +32,7 @@ docs/guide
 docs/*
 collection/index
 CONTRIBUTING
+CODE_OF_CONDUCT
 CHANGELOG
 ```
 """
@@ -43,7 +44,8 @@ def main(arguments: list[str]) -> int:
     source, collections = CACHE / "source", CACHE / "collections"
     (source / "collection").mkdir(mode=0o700, parents=True)
     link_collection(collections / "ansible_collections" / "gb10" / "fleet")
-    for page in (ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+    of_root = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md")
+    for page in (*(ROOT / name for name in of_root), *(ROOT / "docs").glob("*.md")):
         copy_page(page, source)
     shutil.copytree(ROOT / PICTURES, source / PICTURES)
     environment = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(collections)}

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 ROOT = Path(__file__).resolve().parents[2]
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
 RECORD = {"service": "nano", "booted": "2026-11-20", "requested_bytes": 1, "log": {"weights_gib": 17.7}}
-CATALOGUE = {"version": "0.32.0", "catalogue": {"names": ["x"]}}
+EMPTY: dict[str, Any] = {"options": [], "registries": {}, "releases": ["0.32.0"], "variables": []}
+CATALOGUE = {"version": "0.32.0", "catalogue": EMPTY}
 
 YAMLS = {
     "aliases of aliases": BOMB,

@@ -49,6 +49,7 @@ FLEET: dict[str, Any] = {
 }
 HOSTS = ("titan", "spark-2", "spark-3", "spark-4")
 GONE = object()
+DRAFTS = {"method": "eagle3", "model": "org/eagle3", "num_speculative_tokens": 3}
 SHIPPED = load_all([SHIPPED_RECIPES])
 
 S, P, F, H = ("fleet_services", "solo"), ("fleet_services", "pair"), ("fleet_fabric",), ("fleet_host",)
@@ -331,6 +332,8 @@ BY_HAND = [
     Row("kv-align", {(*S, "flags"): {"max-num-batched-tokens": 2048}, (*S, "recipe"): QWEN},
         "write --max-num-batched-tokens 2144", {(*S, "flags"): {"max-num-batched-tokens": 2144}},
         also={(*S, "image"): {**OWN_IMAGE, "release": "0.23.0"}}),
+    Row("memory-drafter-unknown", {(*S, "flags"): {"speculative-config": DRAFTS}}, "weights_bytes",
+        {(*S, "model"): {"draft": {"repository": "org/eagle3", "weights_bytes": 1 << 30}}}),
     Row("kv-unknown", {(*S, "flags"): {"kv-cache-dtype": "fp9"}}, "", {(*S, "flags"): GONE}),
     Row("kv-release-assumed", {(*S, "image"): {"reference": "vllm/vllm-openai:nightly", "release": None}},
         "write image.release",

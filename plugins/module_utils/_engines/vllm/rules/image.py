@@ -197,11 +197,12 @@ def unknown_vllm(launch: Launch) -> Hits:
     source="Spark guide, section 7.3.2; ls1intum/edutelligence issue 925 and pull request 942 (0.28 and 0.29)",
 )
 def audio_not_installed(launch: Launch) -> Hits:
-    """A model with audio input, on an upstream image without the audio packages."""
-    refused = launch.command.json("--limit-mm-per-prompt").get("audio") == 0
+    """A model with audio input, on an upstream image without the audio packages: refused where requests bring audio."""
+    asked = launch.command.json("--limit-mm-per-prompt").get("audio")
+    refused = asked == 0
     if launch.family != "upstream" or "vllm[audio]" in launch.words.script or refused:
         return
-    if launch.model.transcribes_only:
+    if launch.model.transcribes_only or (launch.model.audio and asked):
         yield Hit("image", "no audio packages")
     elif launch.model.audio:
         remedy = "write limit-mm-per-prompt: {audio: 0} if no request brings audio, or build an image with it"
