@@ -216,7 +216,7 @@ def test_each_model_has_places_that_one_client_cannot_take(folder: Path) -> None
     slots = plan["gateway"]["models"][0]["slots"]
     for name in ("a", "a_waits"):
         (part,) = re.findall(rf"^backend {name}\n((?: +.*\n)+)", config(plan), re.M)
-        assert f"if {{ sc2_conn_cur gt {slots + 5} }}" in part and "set-priority-class sc2_conn_cur" in part
+        assert f"if {{ sc2_conn_cur gt {slots + 10} }}" in part and "set-priority-class sc2_conn_cur" in part
 
 
 def test_a_clients_own_key_goes_no_further(folder: Path) -> None:
@@ -323,7 +323,7 @@ def test_services_of_one_model_share_its_requests(folder: Path) -> None:
         f"{second} track a/b",
         "server nobody 127.0.0.1:1 backup",
     ]
-    assert any(line.endswith("if { queue gt 7 }") for line in lines)
+    assert any(line.endswith("if { queue gt 14 }") for line in lines)
     assert plan["hosts"]["titan"]["gateway"]["files"][MODELS_MAP]["content"] == "gpt-4o a\ntiny a\n"
     assert [row["services"] for row in plan["gateway"]["models"]] == [["a", "b"]]
 

@@ -34,6 +34,8 @@ _LATER = f"hdr Retry-After {_RETRY_S}"
 # program with many people behind it.
 _CONNECTIONS, _OF_ADDRESS, _OF_KNOWN_ADDRESS = 8192, 64, 1024
 _NEW_IN_10S, _KEYLESS_IN_10S = 200, 300
+# What all clients have of a queue, by what one has.
+_OF_ALL = 2
 # Requests of one client, at once and in 10 s.
 _OF_CLIENT, _ASKED_IN_10S = 1024, 10_000
 # How many bodies the second process holds at once, as its memory bears them: of up to so many bytes, and larger ones.
@@ -101,7 +103,7 @@ def _waiting(backend: Backend, gateway: GatewayDeclared) -> str:
     HAProxy waits a second before it tries again a server that refuses a connection. So it tries one that always does,
     where nobody can listen, as long as it sees none of the others serve.
     """
-    most, wait_s = gateway["queue"] + backend.slots, gateway["wait_s"]
+    most, wait_s = _OF_ALL * gateway["queue"] + backend.slots, gateway["wait_s"]
     late = answer(503, "service_unavailable", f"{backend.model} did not serve again within {wait_s} s; try again")
     lines = [
         *_before(backend, gateway["queue"]),
@@ -127,13 +129,14 @@ def _busy(backend: Backend) -> str:
 def _before(backend: Backend, queue: int) -> Iterator[str]:
     """Whose turn it is, how a server is chosen, and what of a request it gets.
 
-    One client has all places, but half of the queue at most, and waits behind clients with fewer requests.
+    One client has all places and a queue, and waits behind clients with fewer requests. As many more of the others may
+    wait, so that no client keeps them out.
     """
     words = f"this client has as many requests to {backend.model} as one may have; try again"
     busy = f"{answer(429, 'rate_limit_exceeded', words)} {_LATER}"
     yield "stick-table type string len 64 size 10k expire 1m store conn_cur"
     yield "http-request track-sc2 var(txn.client)"
-    yield f"http-request return {busy} if {{ sc2_conn_cur gt {backend.slots + queue // 2} }}"
+    yield f"http-request return {busy} if {{ sc2_conn_cur gt {backend.slots + queue} }}"
     yield "http-request set-priority-class sc2_conn_cur"
     yield "balance leastconn"
     # the client's own key is the gateway's business alone
@@ -150,7 +153,7 @@ def _backend(backend: Backend, queue: int) -> str:
     slow = answer(504, "gateway_timeout", f"{backend.model} was silent for too long")
     lines = [
         *_READINESS,
-        f"http-request return {_busy(backend)} if {{ queue gt {queue} }}",
+        f"http-request return {_busy(backend)} if {{ queue gt {_OF_ALL * queue} }}",
         *_before(backend, queue),
         f"http-error {broken}",
         f"http-error {away} {_LATER}",
