@@ -46,7 +46,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.repor
 from ansible_collections.gb10.fleet.plugins.modules.drift import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
 
 HISTORY = "history.json"
 HOOK_SECONDS = 60
@@ -141,7 +141,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         return found
 
     def _note(self, sentence: str) -> None:
-        Display().warning(sentence)
+        warn(sentence)
 
 
 def _asked(plan: Plan, hosts: list[str], service: str) -> list[str]:
@@ -167,7 +167,7 @@ def _call_hook(hook: list[str], document: Mapping[str, Any]) -> None:
             hook, input=as_json(document), text=True, capture_output=True, check=False, timeout=HOOK_SECONDS
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        Display().warning(f"fleet_drift.hook: {error}")
+        warn(f"fleet_drift.hook: {error}")
     else:
         if done.returncode:
-            Display().warning(f"fleet_drift.hook: {hook[0]} ended with {done.returncode}: {done.stderr.strip()[-500:]}")
+            warn(f"fleet_drift.hook: {hook[0]} ended with {done.returncode}: {done.stderr.strip()[-500:]}")

@@ -11,7 +11,6 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.export import gpustack, kubernetes
@@ -19,7 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.serv
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.text import Changes, as_text, changes
 from ansible_collections.gb10.fleet.plugins.modules.export import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
 
 _SUFFIX = ".yml"
 Options = Mapping[str, Any]
@@ -65,9 +64,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 unwritten(problem, folder, "a folder of yours", "make it writable, and run again")
             ) from None
         for sentence in refused:
-            Display().warning(f"not written: {sentence}")
+            warn(f"not written: {sentence}")
         for sentence in warned:
-            Display().warning(sentence)
+            warn(sentence)
         show("\n".join([*_summary(folder, wanted, todo, check=self._task.check_mode), then.format(folder=folder)]))
         return result | {
             "changed": bool(todo.write or todo.remove),

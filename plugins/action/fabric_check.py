@@ -9,12 +9,12 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.bandwidth import judge_bandwidth
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.judge import judge, summary
 from ansible_collections.gb10.fleet.plugins.modules.fabric_check import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -45,7 +45,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             "fabric": summary(plan, findings, measured),
         }
         for sentence in sentences["warning"]:
-            Display().warning(sentence)
+            warn(sentence)
         if sentences["error"]:
             raise AnsibleActionFail("the fabric is not as planned:\n" + "\n".join(sentences["error"]), result=result)
         return result

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.modules.findings import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, warn
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -23,7 +22,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         result: dict[str, Any] = super().run(tmp, variables)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         for sentence in options["warnings"]:
-            Display().warning(f"{variables.get('inventory_hostname', '')}: {sentence}")
+            warn(f"{variables.get('inventory_hostname', '')}: {sentence}")
         errors = options["errors"]
         if errors:
             raise refusal("\n".join(errors), "refused, as named above: nothing was changed here")

@@ -11,12 +11,12 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils import api
 from ansible_collections.gb10.fleet.plugins.module_utils._base.foreign_files import content_of
 from ansible_collections.gb10.fleet.plugins.modules.recipe_import import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import recipes_folder, write_new
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
 
 # A recipe has some kilobytes.
 _MOST_BYTES = 1 << 20
@@ -39,7 +39,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         name = options["name"] or theirs.stem.lower()
         imported = api.import_recipe(_text(theirs), name)
         for sentence in imported["sentences"]:
-            Display().warning(sentence)
+            warn(sentence)
         if imported["recipe"] is None:
             raise AnsibleActionFail(f"nothing was written: {theirs} can't be imported, for the reasons above")
         body = yaml.safe_dump(imported["recipe"], sort_keys=False, allow_unicode=True, width=120)

@@ -11,7 +11,6 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.derive import as_file, derive
@@ -21,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api
 from ansible_collections.gb10.fleet.plugins.modules.recipe_new import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import recipes_folder, write_new
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -50,7 +50,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if not self._task.check_mode:
             keep(folder.parent, checkpoint)
         for sentence in sentences:
-            Display().warning(sentence)
+            warn(sentence)
         path = next(iter(texts))
         return result | {"changed": True, "path": str(path), "sentences": sentences, "diff": diff}
 
@@ -59,7 +59,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         model, revision = options["model"], options["revision"]
         if options["checkpoint"] is not None:
             return require(options["checkpoint"], Place(thing=model))
-        note = None if self._task.check_mode else Display().warning
+        note = None if self._task.check_mode else warn
         kept = read_kept(inventory, note).get(model)
         if kept is not None and revision in (None, kept["revision"]):
             return kept

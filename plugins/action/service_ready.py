@@ -24,7 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.prom
 from ansible_collections.gb10.fleet.plugins.modules.service_ready import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show
 
 POLL_S = 3.0
 PROGRESS_S = 15.0
@@ -84,7 +84,7 @@ class ActionModule(Asking):
                 raise AnsibleActionFail(one_line(now.text, 4096))
             if waited > limit:
                 raise AnsibleActionFail(
-                    f"{unit} did not answer within {limit} s; its last output: {now.text}; "
+                    f"{unit} did not answer within {limit} s; its last output: {harmless(now.text)}; "
                     "a larger model needs a larger startup_limit_s in its recipe"
                 )
             if time.monotonic() - shown > PROGRESS_S:

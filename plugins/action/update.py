@@ -10,7 +10,6 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.gate import apart, problems
@@ -26,7 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proo
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.result import Result, result, running
 from ansible_collections.gb10.fleet.plugins.modules.update import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show, warn
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -85,7 +84,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         for host, found in sorted(judged.items()):
             for one in ordered(found):
                 if one.severity == "warning":
-                    Display().warning(f"{host}: {one.sentence()}")
+                    warn(f"{host}: {one.sentence()}")
         _refuse({host: [one for one in found if one.severity == "error"] for host, found in judged.items()})
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import FOLDER as MODELS
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub
@@ -26,7 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.sources import (
     read_sources,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
 
 
 class Planning(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -36,7 +35,7 @@ class Planning(ActionBase):  # type: ignore[misc]  # ansible-core carries no typ
         files = {name: variables["hostvars"][name].get("inventory_file") for name in variables["groups"]["all"]}
         if problems := not_inventories(files, variables.get("ansible_inventory_sources") or ()):
             raise AnsibleActionFail("nothing was changed: " + problems[0].sentence())
-        note = None if self._task.check_mode else Display().warning
+        note = None if self._task.check_mode else warn
         try:
             sources = read_sources(self._inventory(variables, folder), note=note)
         except FleetError as problem:

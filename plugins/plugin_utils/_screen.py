@@ -20,7 +20,16 @@ def for_people() -> bool:
 
 def show(text: str) -> None:
     """On standard output, or on standard error where a program reads that."""
-    Display().display(text, stderr=not for_people())
+    Display().display(harmless(text), stderr=not for_people())
+
+
+def warn(text: str) -> None:
+    Display().warning(harmless(text))
+
+
+def harmless(text: str) -> str:
+    """Without what a terminal would obey: an engine's line, a host's word or a recipe's may be in it."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in text)
 
 
 def refusal(text: str, short: str) -> AnsibleAction:
@@ -28,4 +37,5 @@ def refusal(text: str, short: str) -> AnsibleAction:
 
     Where a program reads the output, the message is the text.
     """
+    text, short = harmless(text), harmless(short)
     return AnsibleAction(text, result={"changed": False, "msg": short if for_people() else text})

@@ -22,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Plac
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judge import silent
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import tables
+from ansible_collections.gb10.fleet.plugins.plugin_utils import _screen
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import Origin, origin
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -215,7 +216,7 @@ def test_a_program_can_read_what_the_doctor_shows(tmp_path: Path) -> None:
 
 def test_one_place_alone_writes_on_the_screen() -> None:
     """Whatever else did would be in the way of a program that reads a run's output."""
-    writes = re.compile(r"\.display\(|\bprint\(|sys\.stdout")
+    writes = re.compile(r"\.display\(|\.warning\(|\bprint\(|sys\.stdout")
     found = [
         str(file.relative_to(ROOT))
         for folder in ("action", "callback", "filter", "lookup", "plugin_utils")
@@ -223,6 +224,16 @@ def test_one_place_alone_writes_on_the_screen() -> None:
         if writes.search(file.read_text())
     ]
     assert found == ["plugins/plugin_utils/_screen.py"]
+
+
+@pytest.mark.parametrize("evil", ["\x1b]52;c;cm0gLXJm\x07", "\x1b[2J", "\r", "\x9b2J", "\u202e", "\x00", "\udc80"])
+def test_nothing_that_a_terminal_obeys_is_shown(capsys: pytest.CaptureFixture[str], evil: str) -> None:
+    """Security 18: an engine's last line sets the clipboard of who is about to paste."""
+    _screen.show(f"loading: {evil}\n\tGrüße")
+    _screen.warn(f"a host says {evil} {evil!a}")  # each warning is shown once
+    shown = "".join(capsys.readouterr()) + str(_screen.refusal(f"no {evil}", evil))
+    assert "Grüße" in shown and "loading" in shown and "a host says" in shown
+    assert not [one for one in shown if not one.isprintable() and one not in "\n\t"]
 
 
 @pytest.mark.skipif(Origin is None, reason="this core keeps no origins where we look for them")
