@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.spec i
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared_services import SERVICE
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.clients.declared import CLIENTS, Client
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.spec import FABRIC, FabricDeclared
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.declared import GATEWAY, GatewayDeclared
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.declared import (
     MONITORING,
@@ -89,6 +90,7 @@ MADE = {
     "service": {"api_key_file", "tls", "tracing.headers_file", "key_made", "aliases", "model"},
     "recipe": {"image.build"},
     "tls": set(),
+    "fabric": set(),
 }
 PAIRS: list[tuple[str, Spec, Any]] = [
     ("gateway", GATEWAY, GatewayDeclared),
@@ -97,6 +99,7 @@ PAIRS: list[tuple[str, Spec, Any]] = [
     ("phoenix", PHOENIX, PhoenixDeclared),
     ("service", SERVICE, declaration.ServiceData),
     ("tls", TLS["any_of"][1], OwnTls),
+    ("fabric", FABRIC, FabricDeclared),
     *(("recipe", recipe_spec(engine.spec), declaration.RecipeData) for engine in ENGINES.values()),
 ]
 

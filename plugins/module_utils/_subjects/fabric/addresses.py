@@ -14,12 +14,12 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from ..._base.findings import Finding, fabric_error
 from ..._base.place import Place
 from .declared import End, HostFacts, Segment
 from .hardware import HALVES
+from .spec import FabricDeclared
 
 Interface = ipaddress.IPv4Interface
 Network = ipaddress.IPv4Network
@@ -44,7 +44,7 @@ _FABRIC = Place(variable="fleet_fabric")
 
 
 def allocate(
-    settings: Mapping[str, Any], segments: Sequence[Segment], hosts: Mapping[str, HostFacts]
+    settings: FabricDeclared, segments: Sequence[Segment], hosts: Mapping[str, HostFacts]
 ) -> tuple[list[Addressed], list[Finding]]:
     """Addresses for all segments, and every problem. A segment with a problem is left out of what is returned."""
     pool, findings = _network(_FABRIC.below("pool"), settings["pool"])
@@ -264,7 +264,7 @@ def _overlaps(addressed: Sequence[Addressed]) -> Iterator[Finding]:
 
 
 def _management_overlaps(
-    settings: Mapping[str, Any], addressed: Sequence[Addressed], hosts: Mapping[str, HostFacts]
+    settings: FabricDeclared, addressed: Sequence[Addressed], hosts: Mapping[str, HostFacts]
 ) -> Iterator[Finding]:
     """Subnets that would take a host's way to the controller, or a declared management network."""
     networks: dict[str, Network] = {}

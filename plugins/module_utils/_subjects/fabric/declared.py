@@ -16,7 +16,7 @@ from ..._base.findings import Finding, did_you_mean, fabric_error, fabric_hint
 from ..._base.place import Place
 from ..._base.schema import check
 from .hardware import MTU_MAX, MTU_MIN, PORTS, RAILS
-from .spec import FABRIC, MTU
+from .spec import FABRIC, MTU, FabricDeclared
 
 Kind = Literal["cable", "switch", "link"]
 
@@ -62,7 +62,7 @@ class Segment:
 class Fabric:
     """The checked declaration: the settings with their defaults filled in, and the usable segments by name."""
 
-    settings: Mapping[str, Any]
+    settings: FabricDeclared
     segments: tuple[Segment, ...]
 
 
@@ -131,7 +131,7 @@ def _mtu_problems(place: Place, mtu: int | None) -> Iterator[Finding]:
 # Reading ----------------------------------------------------------------------------------------------------------
 
 
-def _segments(settings: Mapping[str, Any]) -> tuple[list[Segment], list[Finding]]:
+def _segments(settings: FabricDeclared) -> tuple[list[Segment], list[Finding]]:
     segments: list[Segment] = []
     findings: list[Finding] = []
     for position, written in enumerate(settings["cables"]):

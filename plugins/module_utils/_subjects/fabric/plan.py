@@ -14,6 +14,7 @@ from .addresses import Addressed, allocate
 from .bandwidth import measurements
 from .declared import End, HostFacts, Segment, read_fabric
 from .hardware import HALVES, rail
+from .spec import FabricDeclared
 
 SYSCTL_PATH = "/etc/sysctl.d/90-gb10-fabric.conf"
 _PRE_UP = "roles/fabric/files/networkmanager-pre-up.sh"
@@ -61,7 +62,7 @@ def guard_files() -> dict[str, dict[str, str]]:
     return {path: {"mode": "0644", "source": source} for path, source in _GUARD.items()}
 
 
-def _mode_hints(settings: Mapping[str, Any], addressed: Sequence[Addressed]) -> Iterator[Finding]:
+def _mode_hints(settings: FabricDeclared, addressed: Sequence[Addressed]) -> Iterator[Finding]:
     if settings["mode"] == "link-local" and addressed:
         yield fabric_hint(
             "fabric-link-local",
@@ -75,7 +76,7 @@ def _mode_hints(settings: Mapping[str, Any], addressed: Sequence[Addressed]) -> 
         )
 
 
-def _slice(host: str, settings: Mapping[str, Any], addressed: Sequence[Addressed], facts: HostFacts) -> dict[str, Any]:
+def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], facts: HostFacts) -> dict[str, Any]:
     interfaces = [
         interface
         for one in addressed
@@ -108,7 +109,7 @@ def _slice(host: str, settings: Mapping[str, Any], addressed: Sequence[Addressed
     }
 
 
-def _interfaces(end: End, settings: Mapping[str, Any], one: Addressed) -> Iterator[dict[str, Any]]:
+def _interfaces(end: End, settings: FabricDeclared, one: Addressed) -> Iterator[dict[str, Any]]:
     """The interfaces of one end: both halves of a port, or a link's single interface."""
     segment = one.segment
     others = [other for other in segment.ends if other != end]
@@ -126,13 +127,13 @@ def _interfaces(end: End, settings: Mapping[str, Any], one: Addressed) -> Iterat
         }
 
 
-def _speed(end: End, settings: Mapping[str, Any], segment: Segment) -> int | None:
+def _speed(end: End, settings: FabricDeclared, segment: Segment) -> int | None:
     """What the owner wrote for this port or, of a cable, for its other end; None where the speed is read."""
     ends = [end, *(segment.ends if segment.kind == "cable" else ())]
     return next((settings["speeds"][str(one)] * 1000 for one in ends if str(one) in settings["speeds"]), None)
 
 
-def _identity(end: End, settings: Mapping[str, Any], one: Addressed, half: int | None) -> dict[str, Any]:
+def _identity(end: End, settings: FabricDeclared, one: Addressed, half: int | None) -> dict[str, Any]:
     """What names an interface of an end: its name, port, half, RDMA device and address with prefix."""
     address = str(one.addresses[end][half or 0])
     if half is None:
@@ -147,7 +148,7 @@ def _identity(end: End, settings: Mapping[str, Any], one: Addressed, half: int |
     }
 
 
-def _peer(end: End, settings: Mapping[str, Any], one: Addressed, half: int | None) -> dict[str, Any]:
+def _peer(end: End, settings: FabricDeclared, one: Addressed, half: int | None) -> dict[str, Any]:
     identity = _identity(end, settings, one, half)
     address = identity["address"]
     return {

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import NotRequired, TypedDict
+
 from ..._base.gb10 import fact
 from ..._base.schema import Spec
 from .hardware import SPEEDS_GBPS
@@ -114,3 +116,47 @@ FABRIC: Spec = {
         },
     },
 }
+
+
+class Gates(TypedDict):
+    rail_gbps: float
+    port_gbps: float
+
+
+class Management(TypedDict):
+    interface: str
+    networks: list[str]
+
+
+class Cable(TypedDict, total=False):
+    ends: list[str]
+    index: int
+    addresses: dict[str, list[str]]
+
+
+class Switch(TypedDict):
+    index: NotRequired[int]
+    ports: dict[str, int | list[str]]
+
+
+class Link(TypedDict):
+    mtu: NotRequired[int]
+    addresses: dict[str, str]
+
+
+class FabricDeclared(TypedDict):
+    """``fleet_fabric``, checked. A cable may be its two ends alone."""
+
+    pool: str
+    prefix: int
+    mtu: int
+    mode: str
+    transport: str
+    rails: str
+    hotplug: str | bool
+    speeds: dict[str, int]
+    gates: Gates
+    management: Management
+    cables: list[list[str] | Cable]
+    switches: dict[str, Switch]
+    links: list[Link]
