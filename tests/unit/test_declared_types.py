@@ -10,10 +10,12 @@ from types import NoneType, UnionType
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.declared_host import HostData
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import declaration
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.spec import recipe_spec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import HOST
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared_services import SERVICE
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.clients.declared import CLIENTS, Client
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.spec import FABRIC, FabricDeclared
@@ -74,7 +76,7 @@ def of_map(spec: Spec, typed: Any, place: str, made: Collection[str]) -> Iterato
             continue
         may_lack = not typed.__total__ or get_origin(hints[key]) is NotRequired
         is_sure = bool(options[key].get("required")) or "default" in options[key]
-        if is_sure == may_lack:
+        if is_sure == may_lack and typed is not HostData:  # which is empty where it can't be read
             yield f"{where}: {'always' if is_sure else 'not always'} there by its spec"
         hint = get_args(hints[key])[0] if get_origin(hints[key]) is NotRequired else hints[key]
         yield from differences(options[key], hint, where, made)
@@ -91,6 +93,7 @@ MADE = {
     "recipe": {"image.build"},
     "tls": set(),
     "fabric": set(),
+    "host": set(),
 }
 PAIRS: list[tuple[str, Spec, Any]] = [
     ("gateway", GATEWAY, GatewayDeclared),
@@ -100,6 +103,7 @@ PAIRS: list[tuple[str, Spec, Any]] = [
     ("service", SERVICE, declaration.ServiceData),
     ("tls", TLS["any_of"][1], OwnTls),
     ("fabric", FABRIC, FabricDeclared),
+    ("host", HOST, HostData),
     *(("recipe", recipe_spec(engine.spec), declaration.RecipeData) for engine in ENGINES.values()),
 ]
 

@@ -35,7 +35,8 @@ INSIDE = {
     "_base/secret_files": "_base/findings _base/place",
     "_base/staging": "_base/findings _base/layout _base/own_files _base/sizes",
     "_base/ranks": "_base/plan",
-    "_base/subject": "_base/findings _base/gb10 _base/managed _base/place _base/plan _base/reading _base/schema",
+    "_base/subject": "_base/declared_host _base/findings _base/gb10 _base/managed _base/place _base/plan "
+    "_base/reading _base/schema",
     "_base/typed": "_base/schema",
     "_host/probe": "_host/settings",
     "_stores/images": "_stores/transfer",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from .declared_host import HostData
 from .findings import Difference, Finding, Severity, host_error
 from .gb10 import facts
 from .managed import Managed, ManagedJson, managed
@@ -34,7 +35,7 @@ class SliceContext:
     of this host's.
     """
 
-    settings: Mapping[str, Any]
+    settings: HostData
     fleet: Mapping[str, Any]
     slices: Mapping[str, Any]
     apis: Sequence[Mapping[str, Any]] = ()

@@ -7,10 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
-# {option: value}, of an engine.
-Flags = Mapping[str, Any]
-# {variable: text}, None for one that is taken out.
-Environment = Mapping[str, str | None]
+from .._base.declared_host import Environment, Flags
+
 # hub, registry, or one key with a host, a folder or an archive.
 Source = str | dict[str, str]
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._base import layout
 from .._base.addresses import EVERYWHERE, from_its_host, in_url, is_loopback
+from .._base.declared_host import HostData
 from .._base.layers import Layer, Value, fill
 from .._base.place import Place
 from .._facts.models.stored import stored_name
@@ -26,7 +27,7 @@ class Host:
 
     name: str
     address: str
-    settings: Mapping[str, Any]
+    settings: HostData
     port: int = 22
 
     @property
@@ -34,10 +35,10 @@ class Host:
         """The address as a URL has it."""
         return in_url(self.address)
 
-    def own(self, service: str, kind: str) -> Mapping[str, Any]:
-        """What the host says of a service otherwise. kind: ``flags`` or ``env``."""
-        settings: Mapping[str, Any] = self.settings.get("services", {}).get(service, {}).get(kind, {})
-        return settings
+    def own(self, service: str, kind: Literal["flags", "env"]) -> Mapping[str, Any]:
+        """What the host says of a service otherwise."""
+        settings = self.settings.get("services", {}).get(service)
+        return settings[kind] if settings else {}
 
 
 @dataclass(frozen=True)

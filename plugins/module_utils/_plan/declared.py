@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from .._base.declared_host import HostData
 from .._base.findings import Finding, did_you_mean, error, warning
 from .._base.place import Place
 from .._base.schema import Spec, check
@@ -156,7 +157,7 @@ def _folder_name(folder: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", folder.name).strip("._-")[:61] or "fleet"
 
 
-def _overrides_of_no_service(settings: Mapping[str, Any], services: Any) -> Iterator[Finding]:
+def _overrides_of_no_service(settings: HostData, services: Any) -> Iterator[Finding]:
     if not isinstance(services, Mapping | None):
         return  # named already
     declared = service_names(services)
@@ -183,7 +184,7 @@ def _hook(words: list[str]) -> list[Finding]:
     ]
 
 
-def _passwords(settings: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+def _passwords(settings: HostData, folder: Path) -> Iterator[Finding]:
     """The files of registries' passwords become absolute."""
     for registry in settings.get("container_engine", {}).get("registries", ()):
         path = folder / registry["password_file"]
@@ -194,7 +195,7 @@ def _passwords(settings: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
         yield from secret_file(place, path, f"{registry['username']}'s password or token of {registry['name']}")
 
 
-def _sources(settings: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+def _sources(settings: HostData, place: Place) -> Iterator[Finding]:
     return firewall.wrong_sources(settings.get("firewall", {}).get("allow", ()), place)
 
 

@@ -70,8 +70,7 @@ def container_engine(here: SliceContext) -> dict[str, Any]:
         {**registry, "key": LOGIN_KEYS.get(registry["name"], registry["name"])} for registry in plan["registries"]
     ]
     more = {"registries": registries, "units": {UNIT: "started"}, "reloadable": [*RELOADABLE]}
-    more["restart"] = settings.get("restart", False)
-    return plan | more
+    return plan | more | {"restart": settings.get("restart", False)}
 
 
 def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:

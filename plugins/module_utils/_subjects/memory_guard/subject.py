@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ..._base import layout
+from ..._base.declared_host import HostData
 from ..._base.findings import Finding, error
 from ..._base.gb10 import fact
 from ..._base.place import Place
@@ -24,7 +25,7 @@ SPEC: Spec = {
 _PROGRAM = "plugins/module_utils/_on_host/memory_guard.py"
 
 
-def memory_guard(settings: Mapping[str, Any], left: int) -> dict[str, Any]:
+def memory_guard(settings: HostData, left: int) -> dict[str, Any]:
     """``hosts.<host>.memory_guard``: ``{enabled, unit, units, files}``; without the guard no unit of ours is to be
     there. It is the host's, whichever inventory asks for it: it guards the engines of all.
 
@@ -44,7 +45,7 @@ def memory_guard(settings: Mapping[str, Any], left: int) -> dict[str, Any]:
     }
 
 
-def floors(settings: Mapping[str, Any], left: int) -> tuple[int, int]:
+def floors(settings: HostData, left: int) -> tuple[int, int]:
     """Bytes of available memory below which an engine is asked to end, and killed: by what is left, since a floor above
     it would end the service again and again, or as the host's owner says."""
     own, bounds = settings.get("memory_guard", {}), fact("memory_guard", "term_gib")
@@ -53,7 +54,7 @@ def floors(settings: Mapping[str, Any], left: int) -> tuple[int, int]:
     return term, gib(own["kill_gib"]) if "kill_gib" in own else term // 2
 
 
-def refused(host: str, settings: Mapping[str, Any], left: int) -> Iterator[Finding]:
+def refused(host: str, settings: HostData, left: int) -> Iterator[Finding]:
     """Services that would leave less than the guard lets them: it would end them whenever they serve."""
     term, kill = floors(settings, left)
     if not _is_enabled(settings):
@@ -80,7 +81,7 @@ def refused(host: str, settings: Mapping[str, Any], left: int) -> Iterator[Findi
         )
 
 
-def _is_enabled(settings: Mapping[str, Any]) -> bool:
+def _is_enabled(settings: HostData) -> bool:
     return bool(settings.get("memory_guard", {}).get("enabled", fact("memory_guard", "enabled")))
 
 
