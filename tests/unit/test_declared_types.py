@@ -89,7 +89,7 @@ MADE = {
     | {"image", "secret_made"},
     "monitoring": {"retention_days", "first_token_s", "addresses"},
     "phoenix": {"port", "retention_days", "disk_gib"},
-    "service": {"api_key_file", "tls", "tracing.headers_file", "key_made", "aliases", "model"},
+    "service": {"api_key_file", "tls", "tracing.headers_file", "key_made", "aliases", "model", "readiness"},
     "recipe": {"image.build"},
     "tls": set(),
     "fabric": set(),

@@ -259,22 +259,20 @@ def taken_ports(hosts: Mapping[str, Host], services: Mapping[str, ServiceData]) 
     return system | {(head, port): f"fleet_services.{name}" for name, (head, ports) in heads.items() for port in ports}
 
 
-def _port_clashes(services: Mapping[str, ServiceData]) -> list[Finding]:
-    """Two services that would listen on the same port of the same host: only the head of a group listens."""
+def _port_clashes(services: Mapping[str, ServiceData]) -> Iterator[Finding]:
+    """Two services that would listen on the same port of the same host: only the head of a group listens. Its further
+    ports follow from the first, so that one error says all."""
     taken: dict[tuple[str, int], str] = {}
-    findings = []
     for name, service in services.items():
         head = service["hosts"][0]
-        for port in ports_on_head(service["port"], service["hosts"]):
-            other = taken.setdefault((head, port), name)
-            if other != name:
-                findings.append(
-                    error(
-                        "input-port-twice",
-                        Place(service=name).below("port"),
-                        found=f"port {port} of {head} is already that of fleet_services.{other}",
-                        expected="a port of its own",
-                        remedy="write another port",
-                    )
-                )
-    return findings
+        ports = ports_on_head(service["port"], service["hosts"])
+        holders = {port: taken.setdefault((head, port), name) for port in ports}
+        clashes = [(port, other) for port, other in holders.items() if other != name]
+        for port, other in clashes[:1]:
+            yield error(
+                "input-port-twice",
+                Place(service=name).below("port"),
+                found=f"port {port} of {head} is already that of fleet_services.{other}",
+                expected="a port of its own",
+                remedy="write another port",
+            )

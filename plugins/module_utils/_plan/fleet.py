@@ -92,10 +92,7 @@ def plan_fleet(
     findings.add(problems)
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)
     findings.add(problems)
-    placed = _built_once([*_placed(declared, library, of_recipes, fabric, engines, findings)], findings)
-    for service in placed:
-        findings.add(trust_problems(service, lock, relock), service.settings["hosts"])
-    findings.add(port_clashes(placed))
+    placed = _together([*_placed(declared, library, of_recipes, fabric, engines, findings)], lock, relock, findings)
     served = _serve(declared.hosts, placed, fabric, observed, findings)
     drift = slices.drift(declared.drift)
     findings.add(unmeasured(drift, declared.services, served.engines, _MEASURED))
@@ -309,9 +306,13 @@ def _memory_total(host: Host) -> int:
     return int(host.settings.get("memory_kib", fact("hardware", "memory_total_kib"))) * 1024
 
 
-def _built_once(placed: Sequence[Placed], findings: _Findings) -> list[Placed]:
+def _together(placed: Sequence[Placed], lock: Lock, relock: str, findings: _Findings) -> list[Placed]:
+    """The services, each image that is built with one builder, and what is wrong with them beside each other."""
     services, problems = with_one_builder(placed)
     findings.add(problems)
+    for service in services:
+        findings.add(trust_problems(service, lock, relock), service.settings["hosts"])
+    findings.add(port_clashes(services))
     return services
 
 

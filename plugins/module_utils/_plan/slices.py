@@ -135,9 +135,9 @@ def here(
         {"port": service.placed.port, "from": sources, "reason": f"the API of {service.placed.name}"}
         for service in headed
     ]
-    gateways = sorted({source for part in parts if part.callers for source in part.sources})
+    callers = sorted({source for part in parts if part.callers for source in part.sources})
     apis += [
-        {"port": ready["port"], "from": gateways, "reason": f"whether {service.placed.name} serves"}
+        {"port": ready["port"], "from": callers, "reason": f"whether {service.placed.name} serves"}
         for service in headed
         if (ready := service.ranks[0].supervisor["readiness"])
     ]
