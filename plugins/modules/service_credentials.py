@@ -28,7 +28,7 @@ options:
     type: dict
     required: true
   certificates:
-    description: O(services[].tls) of those that have one, which the action takes of the plan.
+    description: C(tls) of each service that has one, which the action takes of the plan.
     type: list
     elements: dict
     default: []
