@@ -89,7 +89,7 @@ options = {{"service": {{"type": "raw"}}, "files": {{"type": "list"}}, "image": 
 module = AnsibleModule(argument_spec=options, supports_check_mode=True)
 if {fails}:
     module.fail_json(msg="/x: No space left on device")
-module.exit_json(changed=module.params["state"] == "kept", seconds=1)
+module.exit_json(changed=module.params["state"] == "kept", seconds=1, service="chat")
 """
 NOTES = "- name: {name}\n  ansible.builtin.ping:\n"
 

@@ -27,6 +27,7 @@ SUPERVISOR: dict[str, Any] = {
     "last_end": "",
     "strikes": 0,
     "creep": "",
+    "sick": "",
     "starts_left": 2,
     "ranks_seen": [{"rank": 1, "state": "serving"}],
     "tokens_per_s": 12.34,
