@@ -97,7 +97,8 @@ def _fork_first_process(place: Place, network: int, outcome: int) -> None:
 def _since_now() -> str:
     """A host's uptime begins at its own boot: `OnBootSec=` and `uptime` mean that."""
     clocks = {"monotonic": time.CLOCK_MONOTONIC, "boottime": time.CLOCK_BOOTTIME}
-    return "".join(f"{name} -{int(time.clock_gettime(clock))} 0\n" for name, clock in clocks.items())
+    offsets = {name: divmod(-time.clock_gettime_ns(clock), 10**9) for name, clock in clocks.items()}
+    return "".join(f"{name} {seconds} {nanoseconds}\n" for name, (seconds, nanoseconds) in offsets.items())
 
 
 def _boot(place: Place) -> None:
