@@ -21,7 +21,7 @@ from . import canary
 from .bare import HOSTS
 
 ROOT = Path(__file__).resolve().parents[2]
-SCENARIO = ROOT / "molecule" / "cluster"
+SCENARIO = ROOT / "extensions" / "molecule" / "cluster"
 NAME = "tiny-pair"
 CONTAINER = f"gb10-service-{NAME}"
 UNIT = f"{CONTAINER}.service"

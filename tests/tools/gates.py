@@ -99,7 +99,7 @@ CALLBACKS = ROOT / "tests" / "tools" / "callbacks"
 
 def scenarios() -> list[str]:
     """All but `default`, which molecule wants to exist and which tests nothing."""
-    return sorted({path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")} - {"default"})
+    return sorted({path.parent.name for path in ROOT.glob("extensions/molecule/*/molecule.yml")} - {"default"})
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,7 @@ def test_a_service_of_it_goes_its_whole_way_without_a_word_of_vllm(
 # Product code of which no engine is a subject, and what molecule's scenarios share.
 LOOKED_AT = (
     *("plugins/module_utils", "plugins/modules", "plugins/action", "plugins/filter", "plugins/callback"),
-    *("plugins/plugin_utils", "plugins/doc_fragments", "roles", "playbooks", "molecule/shared"),
+    *("plugins/plugin_utils", "plugins/doc_fragments", "roles", "playbooks", "extensions/molecule/shared"),
 )
 # vLLM's own, by nature.
 OWN = (
@@ -252,7 +252,7 @@ EXCEPTIONS = {
     "plugins/filter/recipe_import.py": "recipes of others, which vLLM serves",
     "roles/model_store": "who reads the store",
     "roles/verify": "reads images of an unknown build by vllm_catalogue_info",
-    "molecule/shared": "the folder of the lab's images",
+    "extensions/molecule/shared": "the folder of the lab's images",
 }
 
 

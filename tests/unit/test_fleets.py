@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAB = "inventories/lab"
 DECLARED = [
     *((name, None) for name in INVENTORIES),
-    *((LAB, path) for path in sorted(ROOT.glob("molecule/*/vars/fleet.yml"))),
+    *((LAB, path) for path in sorted(ROOT.glob("extensions/molecule/*/vars/fleet.yml"))),
 ]
 
 

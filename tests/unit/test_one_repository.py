@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("docs", "inventories", "molecule", "playbooks", "plugins", "roles", "tests", "tools")
+FOLDERS = ("docs", "inventories", "extensions", "playbooks", "plugins", "roles", "tests", "tools")
 FILES = [path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")]
 PROGRAMS = sorted(name for name in FILES if name.endswith(".py"))
 TEXTS = sorted(name for name in FILES if name.endswith((".md", ".yml", ".yaml")) and not name.startswith("plugins/"))

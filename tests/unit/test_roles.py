@@ -136,7 +136,7 @@ def converged(scenario: Path) -> str:
     return text + "".join(path.read_text("utf-8") for path in playbooks if path.exists())
 
 
-SCENARIOS = {path.parent.name: converged(path.parent) for path in sorted((ROOT / "molecule").glob("*/converge.yml"))}
+SCENARIOS = {path.parent.name: converged(path.parent) for path in ROOT.glob("extensions/molecule/*/converge.yml")}
 # Scenarios of whole playbooks: a role's own says more of what fails.
 WHOLE = {"site", "cluster", "stage"}
 
@@ -148,7 +148,7 @@ def test_a_scenario_is_about_the_role(role: str) -> None:
 
 
 def files_of_plays() -> list[Path]:
-    folders = ("playbooks/*.yml", "molecule/*/*.yml", "roles/*/tasks/*.yml", "playbooks/tasks/*.yml")
+    folders = ("playbooks/*.yml", "extensions/molecule/*/*.yml", "roles/*/tasks/*.yml", "playbooks/tasks/*.yml")
     return [path for pattern in folders for path in sorted(ROOT.glob(pattern))]
 
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text("utf-8")
 PROMISES = PAGE[PAGE.index("## Who may do what") : PAGE.index("## What is not promised yet")]
 NAMED = re.compile(r"`(?:tests/\w+/)*(test_\w+(?:\.py)?|molecule/\w+)`")
-FILES = sorted([*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "molecule").rglob("test_*.py")])
+FILES = sorted([*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "extensions" / "molecule").rglob("test_*.py")])
 TEXTS = {path: path.read_text("utf-8") for path in FILES}
 TESTS = {name: path for path, text in TEXTS.items() for name in re.findall(r"def (test_\w+)\(", text)}
 # What each holds is a promise of the page, wholly.
@@ -50,7 +50,7 @@ def test_a_promise_names_its_tests(line: str) -> None:
 @pytest.mark.parametrize("name", sorted({*NAMED.findall(PAGE)}))
 def test_a_test_that_is_named_exists(name: str) -> None:
     if name.startswith("molecule/"):
-        assert [*(ROOT / name / "tests").glob("test_*.py")]
+        assert [*(ROOT / "extensions" / name / "tests").glob("test_*.py")]
     else:
         assert name in TESTS or name in {path.name for path in FILES}
 

@@ -261,7 +261,7 @@ def test_a_host_has_to_be_named(named: str, check: bool, refused: int) -> None:
 
 
 def test_the_probe_of_the_lab_is_a_shell_script() -> None:
-    script = Path(__file__).parents[2] / "molecule" / "cluster" / "tests" / "first_state.sh"
+    script = Path(__file__).parents[2] / "extensions" / "molecule" / "cluster" / "tests" / "first_state.sh"
     assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("plugins", "roles", "playbooks", "tools", "tests", "molecule")
+FOLDERS = ("plugins", "roles", "playbooks", "tools", "tests", "extensions")
 
 # what no name may say: what it says instead, by its meaning
 INSTEAD = {
@@ -86,7 +86,7 @@ def test_variables_use_the_fields_terms() -> None:
     keys = re.compile(r"^\s*(?:- )?([a-z_]\w*):|\bregister: (\w+)", re.MULTILINE)
     found = [
         (str(path.relative_to(ROOT)), name)
-        for folder in ("roles", "playbooks", "molecule")
+        for folder in ("roles", "playbooks", "extensions")
         for path in (ROOT / folder).rglob("*.yml")
         if ".lab" not in path.parts
         for match in keys.finditer(path.read_text("utf-8"))

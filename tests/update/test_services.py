@@ -30,7 +30,7 @@ from .test_flow import DECLARED
 
 # How fast a service answers here is other labs' matter as well; test_flow.py has one that is slower.
 UPDATE = ("-e", "least_speed=0.05")
-LOAD = ROOT / "molecule" / "rollout" / "load.py"
+LOAD = ROOT / "extensions" / "molecule" / "rollout" / "load.py"
 KEY, CLIENT = "key-of-the-services-of-this-suite", "key-of-anna-in-this-suite"
 
 
