@@ -18,7 +18,7 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.measures
 options:
   loads:
-    description: What to measure, of the filter P(gb10.fleet.bench_loads#filter).
+    description: What to measure, of C(bench_loads) of the filter P(gb10.fleet.internal#filter).
     type: dict
     required: true
 attributes:
@@ -30,7 +30,7 @@ attributes:
 EXAMPLES = r"""
 - name: Measure the services that are compared with how fast they were
   gb10.fleet.bench_services:
-    loads: "{{ fleet_plan.plan | gb10.fleet.bench_loads(inventory_hostname, fleet_plan.plan.drift.benchmark) }}"
+    loads: "{{ fleet_plan.plan | gb10.fleet.internal('bench_loads', inventory_hostname, ['chat']) }}"
   become: true
   register: drift_bench
 """

@@ -16,7 +16,7 @@ description:
   - Compares the API keys that the owner keeps on the controller with the host's, and returns whether they are the same.
 options:
   view:
-    description: What of the plan the host's reading goes by, of the filter P(gb10.fleet.host_view#filter).
+    description: What of the plan the host's reading goes by, which P(gb10.fleet.internal#filter) makes, C(host_view).
     type: dict
     required: true
   deep:
@@ -40,7 +40,7 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Read the host
   gb10.fleet.drift_info:
-    view: "{{ fleet_plan.plan | gb10.fleet.host_view(inventory_hostname) }}"
+    view: "{{ fleet_plan.plan | gb10.fleet.internal('host_view', inventory_hostname) }}"
     folder: /var/lib/gb10-fleet/drift
   register: drift_reading
 """

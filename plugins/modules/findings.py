@@ -31,7 +31,7 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Refuse what this host can't carry
   gb10.fleet.findings:
-    errors: "{{ fleet_slice.needs | gb10.fleet.preflight(reading.state) }}"
+    errors: "{{ fleet_slice.needs | gb10.fleet.internal('preflight', reading.state) }}"
 """
 
 RETURN = r"""

@@ -44,9 +44,9 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Keep what was brought first
   gb10.fleet.lock_record:
-    wanted: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'fleet_slice') }}"
+    wanted: "{{ hostvars | gb10.fleet.internal('by_host', ansible_play_hosts, 'fleet_slice') }}"
     file: "{{ fleet_plan.lock_file }}"
-    images: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'image_store_brought', 'images') }}"
+    images: "{{ hostvars | gb10.fleet.internal('by_host', ansible_play_hosts, 'image_store_brought', 'images') }}"
   run_once: true
 """
 

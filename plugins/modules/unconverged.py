@@ -46,7 +46,7 @@ EXAMPLES = r"""
   gb10.fleet.unconverged:
     plan: "{{ fleet_plan.plan }}"
     hosts: "{{ ansible_play_hosts }}"
-    readings: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'preflight_reading', 'compared') }}"
+    readings: "{{ hostvars | gb10.fleet.internal('by_host', ansible_play_hosts, 'preflight_reading', 'compared') }}"
   run_once: true
   register: fleet_unconverged
 """

@@ -53,9 +53,9 @@ EXAMPLES = r"""
   gb10.fleet.update:
     plan: "{{ fleet_plan.plan }}"
     hosts: "{{ ansible_play_hosts_all }}"
-    states: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'look', 'state') }}"
-    found: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'found', 'updates') }}"
-    ranks: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'ranks', 'ranks') }}"
+    states: "{{ hostvars | gb10.fleet.internal('by_host', ansible_play_hosts, 'look', 'state') }}"
+    found: "{{ hostvars | gb10.fleet.internal('by_host', ansible_play_hosts, 'found', 'updates') }}"
+    ranks: "{{ hostvars | gb10.fleet.internal('by_host', ansible_play_hosts, 'ranks', 'ranks') }}"
 """
 
 RETURN = r"""

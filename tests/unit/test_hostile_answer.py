@@ -16,7 +16,7 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import drift_info, host_info
-from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import undeclared_services
+from ansible_collections.gb10.fleet.plugins.filter.internal import undeclared_services
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import MOST_BYTES, read_answer
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.filter.preflight import preflight_sentences
+from ansible_collections.gb10.fleet.plugins.filter.internal import preflight_sentences
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import (
     lets_others_in,
     made_elsewhere,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import undeclared_services
+from ansible_collections.gb10.fleet.plugins.filter.internal import undeclared_services
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired

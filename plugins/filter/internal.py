@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: internal
+short_description: What this collection's own playbooks and roles join the plan and results with
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Calls one of the functions that the file of this filter lists. Each says in the source what it takes and returns.
+  - It is not for other playbooks, and changes with each release.
+positional: _input, function
+options:
+  _input:
+    description: The function's first argument. Its others follow the name.
+    type: raw
+    required: true
+  function:
+    description: The function's name.
+    type: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show each host's public key
+  ansible.builtin.debug:
+    msg: "{{ hostvars | gb10.fleet.internal('by_host', ansible_play_hosts, 'identity', 'public_key') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: What the function returns.
+  type: raw
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import (
+    by_host,
+    cable_ends,
+    fabric_addresses,
+    host_slice,
+    whole_services,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import changed_services, service_starts
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import bench_loads
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.published import refused
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.dependents import removal
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.page import stopped
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import unproved
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import (
+    lets_others_in,
+    made_elsewhere,
+    obstacles,
+    preflight,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import findings, undeclared
+
+
+def preflight_sentences(
+    plan: Any, host: str, state: Any, others: Any = None, severity: str = "error", kept: Sequence[str] | None = None
+) -> list[str]:
+    """What a host can't carry of its slice of the plan, a sentence a problem.
+
+    state: of `gb10.fleet.host_info`. others: the same of the other hosts of a service, by name; without them only what
+    staging needs is judged. severity: error refuses this host, warning is only shown, run refuses the run on all its
+    hosts, since it is the controller's. kept: those of ``needs.secrets`` that the controller has. A secret that only
+    the host has, another controller has made; without the list nothing is said of them.
+    """
+    if not all(isinstance(given, Mapping) for given in (plan, state, others or {})):
+        raise AnsibleFilterError(f"preflight takes maps, not {type(plan)}, {type(state)} and {type(others)}")
+    if severity == "run":
+        found = [*made_elsewhere(plan["needs"], state, kept), *lets_others_in(plan["peer_access"], state)]
+        return [finding.sentence() for finding in found]
+    in_the_way = obstacles(host, plan, state) if others is not None else []
+    found = ordered([*preflight(plan["needs"], state, others), *in_the_way])
+    return [finding.sentence() for finding in found if finding.severity == severity]
+
+
+def pull_refused(slice_: Mapping[str, Any], host: str, variables: Iterable[str]) -> list[str]:
+    """What `gb10.fleet.publish` would refuse this host for. variables: the names of all that it has."""
+    return [finding.sentence() for finding in refused(host, slice_, frozenset(variables))]
+
+
+def undeclared_services(
+    states: Mapping[str, Any], removed: Mapping[str, Any], alive: Sequence[str], severity: str = "error"
+) -> list[str]:
+    """What to report of services that nobody declares on these hosts; with the host's name where there are several.
+
+    Those that the run removes, since it was asked to or they are declared on other hosts now, and those that another
+    inventory wrote, are warnings. All others are errors.
+
+    states: of `gb10.fleet.host_info`, by host. removed: what decides over them, ``removal`` of `gb10.fleet.plan`;
+    nothing is found where it is empty. alive: the hosts that the run goes on with.
+    """
+    if not removed:
+        return []
+    run = {**removed, "alive": alive}
+    return [
+        f"{host}: {finding.sentence()}" if len(states) > 1 else finding.sentence()
+        for host, state in states.items()
+        for finding in findings(undeclared(state["our_units"] or (), host, run), run)
+        if finding.severity == severity
+    ]
+
+
+def update_proof(mine: Mapping[str, Any], host: str, state: Mapping[str, Any], updates: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a host that was updated and has restarted: what runs is not what was to run, or a fault that
+    it had not before. mine: its slice. state: of `gb10.fleet.host_info`. updates: of `gb10.fleet.update_info`."""
+    return [finding.sentence() for finding in ordered(unproved(host, mine, state, updates))]
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "bench_loads": bench_loads,
+    "by_host": by_host,
+    "cable_ends": cable_ends,
+    "changed_services": changed_services,
+    "fabric_addresses": fabric_addresses,
+    "host_slice": host_slice,
+    "host_view": host_view,
+    "preflight": preflight_sentences,
+    "pull_refused": pull_refused,
+    "removal": removal,
+    "service_starts": service_starts,
+    "undeclared_services": undeclared_services,
+    "update_proof": update_proof,
+    "update_stopped": stopped,
+    "whole_services": whole_services,
+}
+
+
+def internal(given: object, function: str, *arguments: object, **options: object) -> Any:
+    return FUNCTIONS[function](given, *arguments, **options)
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"internal": internal}
