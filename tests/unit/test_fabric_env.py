@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.environment import group_environment
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.gids import (
@@ -114,6 +115,79 @@ def test_a_ring_meets_over_the_management_network_and_uses_both_ports() -> None:
         assert environment[host].items() >= meeting(f"10.77.0.{10 + number}", "enP7s7").items()
         assert environment[host].items() >= {"NCCL_IB_SUBNET_AWARE_ROUTING": "1", "NCCL_IB_MERGE_NICS": "0"}.items()
         assert environment[host]["NCCL_IB_HCA"].count(":1") == 4
+
+
+TRIANGLE_LIKE: dict[str, Any] = {
+    "cables": [["spark-1:0", "spark-2:0"], ["spark-2:1", "spark-3:1"], ["spark-3:0", "spark-1:1"]]
+}
+RING_OF_FOUR: dict[str, Any] = {
+    "cables": [
+        ["spark-1:1", "spark-2:1"],
+        ["spark-2:0", "spark-3:0"],
+        ["spark-3:1", "spark-4:1"],
+        ["spark-4:0", "spark-1:0"],
+    ]
+}
+FOUR = ["spark-1", "spark-2", "spark-3", "spark-4"]
+
+
+def group(fabric: dict[str, Any], hosts: list[str], **options: Any) -> tuple[dict[str, dict[str, str]], list[Finding]]:
+    slices, _ = plan_fabric(fabric, HOSTS)
+    members, findings = group_environment(slices, hosts, Place(service="big", option="hosts"), **options)
+    return {h: {v["name"]: v["value"] for v in m.variables} for h, m in members.items()}, findings
+
+
+def test_a_triangle_with_like_ports_merges_and_names_the_plugs_to_swap() -> None:
+    environment, (finding,) = group(TRIANGLE_LIKE, FOUR[:3])
+    assert {one["NCCL_IB_MERGE_NICS"] for one in environment.values()} == {"1"}
+    assert {one["NCCL_IB_SUBNET_AWARE_ROUTING"] for one in environment.values()} == {"1"}
+    assert (finding.rule, finding.severity) == ("fabric-triangle-like-ports", "hint")
+    assert "swap the two plugs at spark-2" in finding.remedy and "2.30.7" in finding.remedy
+    swapped = {"cables": [["spark-2:1", "spark-1:0"], ["spark-2:0", "spark-3:1"], ["spark-3:0", "spark-1:1"]]}
+    assert "[spark-2:1, spark-1:0] and [spark-2:0, spark-3:1]" in finding.remedy
+    environment, findings = group(swapped, FOUR[:3])
+    assert findings == [] and {one["NCCL_IB_MERGE_NICS"] for one in environment.values()} == {"0"}
+
+
+def test_a_ring_of_four_needs_an_nccl_without_trees() -> None:
+    environment, (finding,) = group(RING_OF_FOUR, FOUR)
+    assert environment == {} and (finding.rule, finding.severity) == ("fabric-group-unconnected", "error")
+    assert "all their ports are taken" in finding.found and "NCCL" in finding.expected and "[" not in finding.remedy
+
+
+@pytest.mark.parametrize(
+    "variables", [{"NCCL_SWITCHLESS_RING_ONLY": "1"}, {"NCCL_SKIP_TREE_CONNECT": 1}, {"NCCL_NET_PLUGIN": "mesh"}]
+)
+def test_a_ring_of_four_is_planned_for_such_an_nccl(variables: dict[str, Any]) -> None:
+    environment, (finding,) = group(RING_OF_FOUR, FOUR, written=variables)
+    assert finding.severity == "warning"
+    for one in environment.values():
+        assert one["NCCL_ALGO"] == "Ring" and one["NCCL_IB_MERGE_NICS"] == "1" and one["NCCL_IB_HCA"].count(":1") == 4
+
+
+@pytest.mark.parametrize("variables", [{}, {"NCCL_SWITCHLESS_RING_ONLY": "0"}, {"NCCL_ALGO": "Ring"}])
+def test_what_does_not_show_such_an_nccl(variables: dict[str, Any]) -> None:
+    assert group(RING_OF_FOUR, FOUR, written=variables)[1][0].severity == "error"
+
+
+def test_ranks_go_along_the_ring() -> None:
+    across = ["spark-1", "spark-3", "spark-2", "spark-4"]
+    _, (finding,) = group(RING_OF_FOUR, across, written={"NCCL_SWITCHLESS_RING_ONLY": "1"})
+    assert (finding.rule, finding.severity) == ("fabric-ring-order", "error")
+    right = finding.remedy.split("[")[1].rstrip("]").split(", ")
+    assert group(RING_OF_FOUR, right, written={"NCCL_SWITCHLESS_RING_ONLY": "1"})[1][0].severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("cables", "hosts", "remedy"),
+    [
+        ([["spark-1:1", "spark-2:1"], ["spark-2:0", "spark-3:0"]], FOUR[:3], "[spark-1:0, spark-3:1]"),
+        ([["spark-1:1", "spark-2:1"], ["spark-1:0", "spark-3:0"]], ["spark-1", "spark-4"], "both ports of spark-1"),
+    ],
+)
+def test_a_missing_cable_goes_to_ports_that_are_free(cables: list[list[str]], hosts: list[str], remedy: str) -> None:
+    _, (finding,) = group({"cables": cables}, hosts)
+    assert remedy in finding.remedy
 
 
 def test_a_switch_connects_all() -> None:

@@ -21,6 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.document 
     NETWORKMANAGER_PRE_UP,
     PATH,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.declared import read_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import RAILS, rail
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.plan import SYSCTL_PATH, plan_fabric
 from hypothesis import given
@@ -122,7 +123,13 @@ def test_a_link_is_named_by_its_interface_and_keeps_its_mtu() -> None:
 
 
 def test_a_ring_needs_room_and_gets_it() -> None:
-    assert refusals({"cables": RING}) == {"fabric-pool-too-small"}
+    assert refusals({"cables": RING, "pool": "192.168.100.0/22"}) == {"fabric-pool-too-small"}
+    assert [one["address"] for one in planned({"cables": RING})["spark-3"]["interfaces"]] == [
+        "192.168.104.11/24",
+        "192.168.105.11/24",
+        "192.168.102.11/24",
+        "192.168.103.11/24",
+    ]
     plan = planned({"cables": RING, "prefix": 28})
     assert [one["address"] for one in plan["spark-1"]["interfaces"]] == [
         "192.168.100.10/28",
@@ -234,13 +241,12 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("fabric-network-invalid", {"cables": [PAIR], "pool": "192.168.100.1/22"}),
     ("fabric-overlap", {"cables": [PAIR, {"addresses": {"spark-1:0": ["192.168.100.1/24", "10.1.1.1/24"],
                                                         "spark-2:0": ["192.168.100.2/24", "10.1.1.2/24"]}}]}),
-    ("fabric-crossed-pair", {"cables": [["spark-2:0", "spark-3:1"]]}),
     ("fabric-port-twice", {"cables": [PAIR, {"ends": ["spark-1:1", "spark-2:1"], "index": 1}]}),
     ("fabric-port-twice", {"cables": [PAIR],
                            "switches": {"qsfp": {"index": 1, "ports": {"spark-2:1": 1, "titan:0": 2}}}}),
     ("fabric-same-host", {"cables": [["spark-2:0", "spark-2:1"]]}),
-    ("fabric-index-taken", {"cables": [PAIR, ["spark-1:0", "spark-2:0"]]}),
-    ("fabric-pool-too-small", {"cables": [{"ends": PAIR, "index": 2}]}),
+    ("fabric-index-taken", {"cables": [{"ends": PAIR, "index": 0}, {"ends": ["spark-1:0", "spark-2:0"], "index": 0}]}),
+    ("fabric-pool-too-small", {"cables": [{"ends": PAIR, "index": 2}], "pool": "192.168.100.0/22"}),
     ("fabric-pool-too-small", {"cables": [PAIR], "pool": "192.168.100.0/24"}),
     ("fabric-unknown-host", {"cables": [["spark-2:1", "spark-9:1"]]}),
     ("fabric-unknown-port", {"cables": [["spark-2:2", "spark-3:2"]]}),
@@ -297,16 +303,17 @@ SENTENCES: list[tuple[str, dict[str, Any], str, str, str]] = [
      "give one of them another index, or other addresses"),
     ("fabric-crossed-pair", {"cables": [["spark-2:0", "spark-3:1"]]},
      "cables[0]", "port 0 of spark-2 goes to port 1 of spark-3",
-     "plug the cable into port 0 on both sides and write spark-3:0"),
+     "leave it; or plug it into port 0 on both sides, and write spark-3:0"),
     ("fabric-port-twice", {"cables": [PAIR, {"ends": ["spark-1:1", "spark-2:1"], "index": 1}]},
-     "cables[1]", "spark-2:1 is used by fleet_fabric.cables[0] too", "a port takes one cable: correct one of them"),
+     "cables[1]", "spark-2:1 is used by fleet_fabric.cables[0] too",
+     "a port takes one cable: write spark-2:0, which is free"),
     ("fabric-pool-too-small", {"cables": [PAIR], "pool": "192.168.100.0/24"},
-     "cables[0]", "index 0 needs subnets 0 and 1 of /24; 192.168.100.0/24 holds 1",
-     "write a larger pool, a longer prefix (28 still gives .10 and .11) or a lower index"),
+     "cables[0]", "index 0 needs subnets 0 and 1 of /24; the pool holds 1",
+     "leave pool out, or write a larger one, a longer prefix (28 still gives .10 and .11) or a lower index"),
     ("fabric-unknown-host", {"cables": [["spark-2:1", "spark-9:1"]]},
      "cables[0]", 'no host "spark-9"', 'write "spark-3"'),
     ("fabric-unknown-port", {"cables": [["spark-2:2", "spark-3:1"]]},
-     "cables[0]", 'port "2" of spark-2', "write spark-2:0 (next to the RJ45) or spark-2:1"),
+     "cables[0]", 'port "2" of spark-2', "write spark-2:0 or spark-2:1, which is free"),
     ("fabric-mtu-range", {"cables": [PAIR], "mtu": 9979},
      "mtu", "9979", "write 9000, or 1500 where a switch can't carry more"),
 ]  # fmt: skip
@@ -321,7 +328,7 @@ def test_a_refusal_names_where_what_and_what_to_do(
 
 
 def test_a_refused_cable_shows_what_to_write() -> None:
-    fabric = {"cables": [PAIR, ["spark-1:0", "spark-2:0"]]}
+    fabric = {"cables": [{"ends": PAIR, "index": 0}, {"ends": ["spark-1:0", "spark-2:0"], "index": 0}]}
     remedies = {finding.place: finding.remedy for finding in plan_fabric(fabric, HOSTS)[1]}
     assert "{ends: [spark-1:0, spark-2:0], index: 1}" in remedies["fleet_fabric.cables[1]"]
 
@@ -340,6 +347,40 @@ def test_hosts_known_by_name_alone_are_fine() -> None:
 def test_a_small_mtu_is_hinted_at() -> None:
     findings = plan_fabric({"cables": [PAIR], "mtu": 1500}, HOSTS)[1]
     assert [(finding.rule, finding.severity) for finding in findings] == [("fabric-mtu-small", "hint")]
+
+
+def index_of(fabric: dict[str, Any]) -> dict[str, int]:
+    return {one.name: one.index for one in read_fabric(fabric, HOSTS)[0].segments}
+
+
+def test_cables_number_themselves_in_the_order_written_and_one_with_an_index_keeps_it() -> None:
+    first, second, third = RING
+    by_itself = {"cables": [first["ends"], {"ends": second["ends"], "index": 0}, third["ends"]]}
+    assert index_of(by_itself) == {
+        "spark-2:0--spark-3:1": 0,
+        "spark-1:0--spark-2:1": 1,
+        "spark-1:1--spark-3:0": 2,
+    }
+    switch = {"qsfp": {"ports": {"spark-1:1": 1, "titan:1": 2}}}
+    assert index_of({"cables": [PAIR], "switches": switch}) == {"spark-2:1--spark-3:1": 0, "qsfp": 1}
+
+
+@pytest.mark.parametrize(
+    ("cables", "remedy"),
+    [
+        ([["spark-2:0", "spark-3:1"]], "write spark-3:0"),
+        ([["spark-2:0", "spark-3:1"], ["spark-2:1", "spark-3:0"]], "swap the two plugs at spark-3"),
+    ],
+)
+def test_a_crossed_pair_is_planned_and_its_remedy_names_a_free_port(cables: list[list[str]], remedy: str) -> None:
+    found = plan_fabric({"cables": cables}, HOSTS)[1]
+    assert {(one.rule, one.severity) for one in found} == {("fabric-crossed-pair", "hint")}
+    assert all(remedy in one.remedy for one in found)
+
+
+def test_a_port_used_twice_on_a_host_without_a_free_one() -> None:
+    cables = [PAIR, ["spark-1:0", "spark-2:0"], ["titan:1", "spark-2:1"]]
+    assert "both ports of spark-2 have a cable" in plan_fabric({"cables": cables}, HOSTS)[1][0].remedy
 
 
 # Properties --------------------------------------------------------------------------------------------------------

@@ -83,6 +83,9 @@ LEFT, RIGHT = ["10.1.0.1/24", "10.1.1.1/24"], ["10.1.0.2/24", "10.1.1.2/24"]
 C0 = (*F, "cables", 0)
 RING = [{"ends": ends, "index": number}
         for number, ends in enumerate([CABLE, ["spark-3:0", "spark-4:0"], ["spark-4:1", "spark-2:0"]])]  # fmt: skip
+FOUR = {(*P, "hosts"): [*HOSTS], (*F, "cables"): [["titan:0", "spark-2:0"], CABLE, ["spark-3:0", "spark-4:0"],
+                                                  ["spark-4:1", "titan:1"]]}  # fmt: skip
+NO_TREES = {"NCCL_SWITCHLESS_RING_ONLY": "1"}
 SMALL = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "num_hidden_layers": 36,
          "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "hidden_size": 4096,
          "intermediate_size": 12288, "vocab_size": 151936, "max_position_embeddings": 40960,
@@ -215,6 +218,15 @@ BY_HAND = [
                                     ("inventory", "spark-3", "address"): "spark-3.local"},
         "ansible_host: <address> for spark-3", {("inventory", "spark-3", "address"): "10.0.0.3"},
         also={(*F, "pool"): "192.168.96.0/20"}),
+    Row("fabric-triangle-like-ports", {(*F, "cables"): RING, (*P, "hosts"): ["spark-2", "spark-3", "spark-4"]},
+        "write [spark-3:0, spark-2:1] and [spark-3:1, spark-4:0]",
+        {(*F, "cables"): [["spark-3:0", "spark-2:1"], ["spark-3:1", "spark-4:0"], ["spark-4:1", "spark-2:0"]]}),
+    Row("fabric-group-unconnected", FOUR, "join the hosts by a switch",
+        {(*F, "cables"): GONE, (*F, "switches"): {"qsfp": {"ports": {f"{host}:1": 1 + at
+                                                                    for at, host in enumerate(HOSTS)}}}}),
+    Row("fabric-group-unconnected", FOUR, 'write NCCL_SWITCHLESS_RING_ONLY: "1"', {(*P, "env"): NO_TREES}),
+    Row("fabric-ring-order", {**FOUR, (*P, "env"): NO_TREES, (*P, "hosts"): ["titan", "spark-3", "spark-2", "spark-4"]},
+        "write hosts: [titan, spark-2, spark-3, spark-4]", {(*P, "hosts"): [*HOSTS]}),
     Row("fabric-cable-form", {C0: {}}, "write {ends: [spark-2:1, spark-3:1], index: 0}", {C0: {"ends": CABLE,
         "index": 0}}),
     Row("fabric-unknown-host", {C0: ["spark-2:1", "spark-9:1"]}, 'write "spark-', {C0: CABLE}),
@@ -224,10 +236,10 @@ BY_HAND = [
     Row("fabric-port-twice", {(*F, "cables"): [CABLE, {"ends": ["spark-4:1", "spark-2:1"], "index": 1}]},
         "a port takes one cable", {(*F, "cables", 1, "ends"): ["spark-4:0", "spark-2:0"]}),
     Row("fabric-crossed-pair", {C0: ["spark-2:0", "spark-3:1"]}, "write spark-3:0", {C0: ["spark-2:0", "spark-3:0"]}),
-    Row("fabric-index-taken", {(*F, "cables"): [CABLE, ["spark-4:0", "spark-2:0"]]}, "index: 1}",
+    Row("fabric-index-taken", {(*F, "cables"): [{"ends": CABLE, "index": 0}, {"ends": ["spark-4:0", "spark-2:0"],
+                                                                              "index": 0}]}, "index: 1}",
         {(*F, "cables", 1): {"ends": ["spark-4:0", "spark-2:0"], "index": 1}}),
-    Row("fabric-pool-too-small", {(*F, "pool"): "192.168.100.0/24"}, "a larger pool", {(*F,
-        "pool"): "192.168.100.0/22"}),
+    Row("fabric-pool-too-small", {(*F, "pool"): "192.168.100.0/24"}, "leave pool out", {(*F, "pool"): GONE}),
     Row("fabric-pool-too-small", {(*F, "pool"): "192.168.100.0/24"}, "a longer prefix (28", {(*F, "prefix"): 28}),
     Row("fabric-network-invalid", {(*F, "pool"): "192.168.100.1/22"}, "the network's first address",
         {(*F, "pool"): "192.168.100.0/22"}),
@@ -398,6 +410,7 @@ ELSEWHERE = {
     "a host, before or while it is changed, its settings typed: test_doctor, test_kernel_settings": (
         *("tuning-refused", "tuning-unknown", "tuning-unreadable"),
     ),
+    "an image whose NCCL needs no trees, which no plan can see: test_fabric_env": ("fabric-ring",),
     "an engine that ends no TLS: test_tls": ("service-tls-engine",),
     "a recipe that names a host's files: test_hostile_recipe": ("service-trust-mounts", "service-adapter-folder"),
     "lines that an import has left, taken out: test_recipe_import": ("recipe-left-out",),

@@ -36,6 +36,13 @@ def alert_rules() -> Mapping[str, Any]:
 
 
 @functools.cache
+def topologies() -> Mapping[str, Any]:
+    """``data/topologies.yml``: what NCCL needs for hosts that no switch joins."""
+    data: dict[str, Any] = read_yaml((ROOT / "data" / "topologies.yml").read_text("utf-8"))
+    return data
+
+
+@functools.cache
 def _sources() -> Mapping[str, str | None]:
     """Where each source can be opened, by its name in our texts; None where it is not published."""
     where: dict[str, str | None] = read_yaml((ROOT / "data" / "sources.yml").read_text("utf-8"))

@@ -8,16 +8,19 @@ Every variable says why it is set and where that is known from. The GID index is
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from .._base.findings import Finding, fabric_error
+from .._base.findings import Finding, fabric_error, fabric_hint, fabric_warning
+from .._base.gb10 import topologies
 from .._base.place import Place
 
 Variable = dict[str, str]  # name, value, reason, source
 Slices = Mapping[str, Mapping[str, Any]]
+Usable = Mapping[str, Sequence[Mapping[str, Any]]]  # interfaces by host
 
 _NO_GDR = "GPUDirect RDMA does not work on GB10 (no dma-buf, no nvidia-peermem): data goes through host buffers"
 _SOURCE = "cluster owner's notes, NCCL IB with GDR disabled"
@@ -37,22 +40,33 @@ class Member:
 
 
 def group_environment(
-    slices: Slices, hosts: Sequence[str], place: Place, transport: str | None = None, rails: str | None = None
+    slices: Slices,
+    hosts: Sequence[str],
+    place: Place,
+    transport: str | None = None,
+    rails: str | None = None,
+    written: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Member], list[Finding]]:
     """Each host's address and variables for a service over these hosts, head first, and what makes it impossible.
 
-    slices: the plan's fabric slices by host. transport and rails: instead of the fabric's own. A group of one host
-    needs no variables.
+    slices: the plan's fabric slices by host. transport and rails: instead of the fabric's own. written: the
+    variables of the recipe and the service, which say what its NCCL can do. A group of one host needs no variables.
     """
     if len(set(hosts)) < 2:
         return {host: Member() for host in hosts}, []
     transport = transport or slices[hosts[0]]["transport"]
     rails = rails or slices[hosts[0]]["rails"]
     usable = {host: _interfaces(slices[host], hosts, transport) for host in hosts}
-    findings = _unconnected(usable, hosts, place) or _unaddressed(usable, slices, place)
-    if findings:
+    own_nccl = _ring_variable(written or {})
+    ring = _ring_order(usable, hosts)
+    findings = [*_in_ring(ring, hosts, place, own_nccl)] if ring else [*_unconnected(usable, slices, hosts, place)]
+    findings += [] if findings and findings[0].severity == "error" else _unaddressed(usable, slices, place)
+    if any(finding.severity == "error" for finding in findings):
         return {}, findings
     common = _common_segments(usable)
+    turned = [] if common else _like_ports(usable)
+    findings += [_turn(turned, usable, place)] if len(turned) == 2 and len(hosts) == 3 else []
+    of_ring = [] if common else _ring(merges=bool(turned), alone=bool(ring))
     members = {}
     for host in hosts:
         chosen = [one for one in usable[host] if one["segment"] in common] if common else usable[host]
@@ -61,8 +75,8 @@ def group_environment(
         if rails == "single" and common:
             chosen = chosen[:1]
         control = _control(chosen[0]) if common else _management(slices[host])
-        members[host] = _member(control, chosen, transport, is_ring=not common)
-    return members, []
+        members[host] = _member(control, chosen, transport, of_ring)
+    return members, findings
 
 
 # Who reaches whom -------------------------------------------------------------------------------------------------
@@ -81,32 +95,127 @@ def _interfaces(part: Mapping[str, Any], hosts: Sequence[str], transport: str) -
     return sorted(leading, key=lambda one: (one["kind"] == "link", one["segment"], one["half"] or 0))
 
 
-def _common_segments(usable: Mapping[str, Sequence[Mapping[str, Any]]]) -> set[str]:
+def _common_segments(usable: Usable) -> set[str]:
     """The cables or switches that every host of the group is on; none in a ring."""
     return set.intersection(*({str(one["segment"]) for one in interfaces} for interfaces in usable.values()))
 
 
-def _unconnected(
-    usable: Mapping[str, Sequence[Mapping[str, Any]]], hosts: Sequence[str], place: Place
-) -> list[Finding]:
-    findings = []
+def _neighbours(host: str, usable: Usable) -> set[str]:
+    return {peer["host"] for one in usable[host] for peer in one["peers"] if peer["host"] in usable}
+
+
+def _ring_order(usable: Usable, hosts: Sequence[str]) -> list[str]:
+    """The hosts along their ring, from the first on; empty for what is none, or whose hosts all reach each other."""
+    if len(hosts) < 4 or any(len(_neighbours(host, usable)) != 2 for host in hosts):
+        return []
+    order = [hosts[0], min(_neighbours(hosts[0], usable), key=hosts.index)]
+    while onward := [*_neighbours(order[-1], usable).difference(order)]:
+        order += onward
+    return order if len(order) == len(hosts) else []
+
+
+def _ring_variable(written: Mapping[str, Any]) -> str:
+    """The variable by which an owner's NCCL does without trees; empty where he sets none."""
+    for name, value in topologies()["ring"]["shown_by"].items():
+        if re.fullmatch(value, str(written.get(name, ""))):
+            return f"{name}={written[name]}"
+    return ""
+
+
+def _in_ring(ring: Sequence[str], hosts: Sequence[str], place: Place, own_nccl: str) -> Iterator[Finding]:
+    """Four hosts and more in a ring of cables, for which no port is left to reach those that are opposite."""
+    fact, apart = topologies()["ring"], f"{ring[0]} and {ring[2]}"
+    found = f"a ring of {len(ring)} without a switch: no way between {apart}"
+    if not own_nccl:
+        yield fabric_error(
+            "fabric-group-unconnected",
+            place,
+            found=f"{found}, and all their ports are taken",
+            expected="a switch, a ring of three, or an image whose NCCL leaves trees out",
+            remedy=f"join the hosts by a switch, or take such an image and write {fact['write']} in env of the service",
+            reason=fact["reason"],
+            source=fact["source"],
+        )
+        return
+    if [*hosts] != [*ring]:
+        yield fabric_error(
+            "fabric-ring-order",
+            place,
+            found=", ".join(hosts),
+            expected="hosts in the order of the ring's cables: each rank sends to the next",
+            remedy=f"write hosts: [{', '.join(ring)}]",
+            source=fact["source"],
+        )
+        return
+    yield fabric_warning(
+        "fabric-ring",
+        place,
+        found=f"{found}; {own_nccl} says that the image's NCCL does without",
+        expected="an image with such an NCCL: the stock one ends at its start",
+        remedy="look for the patch or plugin in the image before the start",
+        source=fact["source"],
+    )
+
+
+def _like_ports(usable: Usable) -> list[tuple[str, str, str]]:
+    """Cables between like ports, as both hosts and the port, each once."""
+    return sorted(
+        {
+            (*sorted((host, peer["host"])), one["port"])
+            for host, interfaces in usable.items()
+            for one in interfaces
+            for peer in one["peers"]
+            if one["kind"] == "cable" and one["port"] == peer["port"] and peer["host"] in usable
+        }
+    )
+
+
+def _turn(like: Sequence[tuple[str, str, str]], usable: Usable, place: Place) -> Finding:
+    """The host of a triangle whose two plugs are to be swapped, so that port 0 of each goes to port 1 of the next."""
+    ((host),) = {*like[0][:2]} & {*like[1][:2]}
+    fact = topologies()["triangle"]["like_ports"]
+    ends = []
+    for first, second, port in like:
+        other = second if first == host else first
+        ends.append(f"[{host}:{1 - int(port)}, {other}:{port}]")
+    return fabric_hint(
+        "fabric-triangle-like-ports",
+        place,
+        found=" and ".join(f"port {port} of {first} and of {second}" for first, second, port in like) + " are joined",
+        expected="port 0 of each host to port 1 of the next, which NCCL of any release serves",
+        remedy=f"swap the two plugs at {host} and write {' and '.join(ends)}; or leave it with {fact['nccl']}",
+        reason=fact["reason"],
+        source=fact["source"],
+    )
+
+
+def _or_free(slices: Slices, first: str, second: str) -> str:
+    """A cable between two hosts that their ports have room for."""
+    ports = []
+    for host in (first, second):
+        taken = {one["port"] for one in slices[host]["interfaces"]}
+        free = [port for port in (1, 0) if port not in taken]
+        if not free:
+            return f"both ports of {host} are taken: join the hosts by a switch, or choose other hosts"
+        ports.append(f"{host}:{free[0]}")
+    return f"declare one in fleet_fabric, like [{', '.join(ports)}], or choose other hosts"
+
+
+def _unconnected(usable: Usable, slices: Slices, hosts: Sequence[str], place: Place) -> Iterator[Finding]:
     for first, second in combinations(sorted(set(hosts)), 2):
         if any(peer["host"] == second for one in usable[first] for peer in one["peers"]):
             continue
-        findings.append(
-            fabric_error(
-                "fabric-group-unconnected",
-                place,
-                found=f"no cable between {first} and {second}",
-                expected="a cable or a switch between every two hosts of a group",
-                remedy=f"declare one in fleet_fabric, like [{first}:1, {second}:1], or choose other hosts",
-                reason="every rank exchanges tensors with every other",
-            )
+        yield fabric_error(
+            "fabric-group-unconnected",
+            place,
+            found=f"no cable between {first} and {second}",
+            expected="a cable or a switch between every two hosts of a group",
+            remedy=_or_free(slices, first, second),
+            reason="every rank exchanges tensors with every other, and NCCL does not go by way of a third",
         )
-    return findings
 
 
-def _unaddressed(usable: Mapping[str, Sequence[Mapping[str, Any]]], slices: Slices, place: Place) -> list[Finding]:
+def _unaddressed(usable: Usable, slices: Slices, place: Place) -> list[Finding]:
     findings = []
     for host, interfaces in usable.items():
         if any(one["address"] is None for one in interfaces):
@@ -152,11 +261,13 @@ def _management(part: Mapping[str, Any]) -> tuple[str, str]:
 # What they get ---------------------------------------------------------------------------------------------------
 
 
-def _member(control: tuple[str, str], chosen: Sequence[Mapping[str, Any]], transport: str, *, is_ring: bool) -> Member:
+def _member(
+    control: tuple[str, str], chosen: Sequence[Mapping[str, Any]], transport: str, of_ring: Sequence[Variable]
+) -> Member:
     name, address = control
     way = (
         "the ranks meet over the management network: a ring has no route between all"
-        if is_ring
+        if of_ring
         else ("the ranks meet over the cable; each host names its own interface")
     )
     devices = [f"{one['rdma_device']}:1" for one in chosen if one["rdma_device"]]
@@ -173,8 +284,8 @@ def _member(control: tuple[str, str], chosen: Sequence[Mapping[str, Any]], trans
         _variable("OMPI_MCA_btl_tcp_if_include", name, way, _NAMES),
     ]
     variables += _roce(devices) if transport == "roce" else _socket(name)
-    if is_ring and transport == "roce":
-        variables += _ring()
+    if transport == "roce":
+        variables += of_ring
     return Member(address, sorted(variables, key=lambda variable: variable["name"]))
 
 
@@ -206,9 +317,14 @@ def _socket(name: str) -> list[Variable]:
     ]
 
 
-def _ring() -> list[Variable]:
-    source = "NVIDIA playbook and sparkrun, ring"
-    return [
-        _variable("NCCL_IB_SUBNET_AWARE_ROUTING", "1", "each neighbour is in another subnet", source),
-        _variable("NCCL_IB_MERGE_NICS", "0", "the two ports lead to different hosts", source),
+def _ring(*, merges: bool, alone: bool) -> list[Variable]:
+    """What NCCL needs where each port leads to another host. alone: nothing but the ring's own cables is used."""
+    triangle, fact = topologies()["triangle"], topologies()["triangle"]["like_ports" if merges else "unlike_ports"]
+    found = [
+        _variable("NCCL_IB_SUBNET_AWARE_ROUTING", "1", "each neighbour is in another subnet", triangle["source"]),
+        _variable("NCCL_IB_MERGE_NICS", fact["merge"], fact["reason"], fact["source"]),
     ]
+    algorithm = _variable(
+        "NCCL_ALGO", "Ring", "no tree over hosts that don't reach each other", topologies()["ring"]["source"]
+    )
+    return [*found, algorithm] if alone else found

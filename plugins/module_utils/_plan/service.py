@@ -72,7 +72,10 @@ def place(
     findings += wrong
     if any(finding.severity == "error" for finding in findings):
         return None, findings
-    members, wrong = group_environment(fabric, settings["hosts"], where.below("hosts"))
+    own = {**recipe["env"], **settings["env"], **hosts[0].own(name, "env")}
+    members, of_group = group_environment(fabric, settings["hosts"], where.below("hosts"), written=own)
+    wrong = [finding for finding in of_group if finding.severity == "error"]
+    findings += [finding for finding in of_group if finding.severity != "error"]
     placed = replace(placed, overlays=overlays, members=members, flags=_flags(placed))
     values = _values(placed.flags)
     # where an option names it, options decide; one that is loaded by its file is what is declared

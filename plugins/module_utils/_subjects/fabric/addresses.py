@@ -2,10 +2,8 @@
 """Which address every half gets, and what is refused once addresses are known.
 
 A segment takes two subnets of the pool, one a half: number ``2 * index`` and ``2 * index + 1``. The index is what the
-owner wrote, or 0. Nothing else enters: not the order of the list, not the other segments. So adding, removing or moving
-a cable can't renumber another; the price is that a second cable has to be given its index, and the refusal says which.
-(No rule can do without: if every cable alone is to get the first subnets, two of them collide unless something that is
-written distinguishes them, and a place in a list changes with what is inserted before it.)
+owner wrote, or the next free one in the order written (`declared`). So a cable at the end of the list renumbers no
+other, and one with an index keeps its addresses wherever it stands.
 """
 
 from __future__ import annotations
@@ -24,6 +22,8 @@ from .spec import FabricDeclared
 Interface = ipaddress.IPv4Interface
 Network = ipaddress.IPv4Network
 
+# Where no pool is written: what the cluster owner began with, and all that follows it in 192.168.0.0/16.
+_POOL = range(int(ipaddress.IPv4Address("192.168.100.0")), int(ipaddress.IPv4Address("192.169.0.0")))
 # As in the cluster owner's notes: .10 and .11, where the subnet is large enough to have them.
 FIRST_NUMBER = 10
 
@@ -47,7 +47,7 @@ def allocate(
     settings: FabricDeclared, segments: Sequence[Segment], hosts: Mapping[str, HostFacts]
 ) -> tuple[list[Addressed], list[Finding]]:
     """Addresses for all segments, and every problem. A segment with a problem is left out of what is returned."""
-    pool, findings = _network(_FABRIC.below("pool"), settings["pool"])
+    pool, findings = _pool(settings["pool"])
     taken, problems = _indices(segments)
     findings += problems
     addressed = []
@@ -67,6 +67,16 @@ def allocate(
 
 
 # From the pool ----------------------------------------------------------------------------------------------------
+
+
+def _pool(written: str | None) -> tuple[range | None, list[Finding]]:
+    """The addresses that subnets come from."""
+    if written is None:
+        return _POOL, []
+    network, findings = _network(_FABRIC.below("pool"), written)
+    if network is None:
+        return None, findings
+    return range(int(network.network_address), int(network.broadcast_address) + 1), []
 
 
 def _indices(segments: Iterable[Segment]) -> tuple[dict[Place, int], list[Finding]]:
@@ -103,14 +113,14 @@ def _with_index(segment: Segment, index: int) -> str:
 
 
 def _from_pool(
-    segment: Segment, index: int, pool: Network, prefix: int
+    segment: Segment, index: int, pool: range, prefix: int
 ) -> tuple[dict[End, list[Interface]], list[Finding]]:
     size = 1 << (32 - prefix)
     first = index * len(HALVES)
-    if (first + len(HALVES)) * size > pool.num_addresses:
-        holds = pool.num_addresses // size
-        found = f"index {index} needs subnets {first} and {first + 1} of /{prefix}; {pool} holds {holds}"
-        remedy = "write a larger pool, a longer prefix (28 still gives .10 and .11) or a lower index"
+    if (first + len(HALVES)) * size > len(pool):
+        holds = len(pool) // size
+        found = f"index {index} needs subnets {first} and {first + 1} of /{prefix}; the pool holds {holds}"
+        remedy = "leave pool out, or write a larger one, a longer prefix (28 still gives .10 and .11) or a lower index"
         return {}, [
             fabric_error(
                 "fabric-pool-too-small", segment.place, found=found, expected="a pool that holds them", remedy=remedy
@@ -119,7 +129,7 @@ def _from_pool(
     numbers, problems = _numbers(segment, size)
     if problems:
         return {}, problems
-    bases = [int(pool.network_address) + (first + half) * size for half in HALVES]
+    bases = [pool.start + (first + half) * size for half in HALVES]
     addresses = {
         end: [ipaddress.IPv4Interface((base + number, prefix)) for base in bases] for end, number in numbers.items()
     }

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count as numbers_from
 from typing import Any, Literal, Protocol
 
 from ..._base.findings import Finding, did_you_mean, fabric_error, fabric_hint
@@ -45,7 +46,7 @@ class Segment:
     """A cable, a switch or another link, before it has addresses.
 
     ends are sorted, so that it does not matter in which order they were written. index is the place in the pool, None
-    where not written. numbers: an end's host number on a switch. addresses: by hand, one a half (one on a link).
+    for addresses by hand. numbers: an end's host number on a switch. addresses: by hand, one a half (one on a link).
     """
 
     kind: Kind
@@ -79,9 +80,10 @@ def read_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[Fabric, l
     segments, problems = _segments(settings)
     findings += problems
     findings += _speed_problems(settings["speeds"], segments)
-    rules = {segment.place: [*_segment_problems(segment, hosts)] for segment in segments}
-    rules = _merged(rules, _twice(segments), _crossed_pairs(segments))
+    rules = {segment.place: [*_segment_problems(segment, hosts, segments)] for segment in segments}
+    rules = _merged(rules, _twice(segments))
     findings += [finding for problems in rules.values() for finding in problems]
+    findings += _crossed_pairs([segment for segment in segments if not rules[segment.place]])
     usable = sorted((segment for segment in segments if not rules[segment.place]), key=lambda segment: segment.name)
     return Fabric(settings, tuple(usable)), findings
 
@@ -167,7 +169,14 @@ def _segments(settings: FabricDeclared) -> tuple[list[Segment], list[Finding]]:
         ends = tuple(sorted(by_hand))
         name = "--".join(map(str, ends))
         segments.append(Segment("link", name, place, ends, addresses=by_hand, mtu=link.get("mtu")))
-    return segments, findings
+    return _numbered(segments), findings
+
+
+def _numbered(segments: Sequence[Segment]) -> list[Segment]:
+    """Segments without an index get the lowest that nobody wrote, in the order written: cables, then switches."""
+    written = {segment.index for segment in segments}
+    free = (index for index in numbers_from() if index not in written)
+    return [one if one.addresses or one.index is not None else replace(one, index=next(free)) for one in segments]
 
 
 def _end(written: str) -> End:
@@ -178,7 +187,9 @@ def _end(written: str) -> End:
 # Refusing ---------------------------------------------------------------------------------------------------------
 
 
-def _segment_problems(segment: Segment, hosts: Mapping[str, HostFacts]) -> Iterator[Finding]:
+def _segment_problems(
+    segment: Segment, hosts: Mapping[str, HostFacts], segments: Sequence[Segment]
+) -> Iterator[Finding]:
     for end in segment.ends:
         if end.host not in hosts:
             remedy = did_you_mean(end.host, hosts)
@@ -189,7 +200,7 @@ def _segment_problems(segment: Segment, hosts: Mapping[str, HostFacts]) -> Itera
                 expected="a host of the inventory",
                 remedy=remedy,
             )
-        yield from _port_problems(segment, end)
+        yield from _port_problems(segment, end, segments)
     if segment.kind == "cable" and segment.ends[0].host == segment.ends[1].host:
         remedy = "write the host that the other end goes to"
         yield fabric_error(
@@ -202,7 +213,18 @@ def _segment_problems(segment: Segment, hosts: Mapping[str, HostFacts]) -> Itera
     yield from _mtu_problems(segment.place.below("mtu"), segment.mtu)
 
 
-def _port_problems(segment: Segment, end: End) -> Iterator[Finding]:
+def free_ports(host: str, segments: Sequence[Segment]) -> list[str]:
+    """The ports of a host that no cable and no switch takes."""
+    taken = {end.port for segment in segments for end in segment.ends if end.host == host}
+    return [port for port in map(str, PORTS) if port not in taken]
+
+
+def _or_free(host: str, segments: Sequence[Segment]) -> str:
+    free = " or ".join(f"{host}:{port}" for port in free_ports(host, segments))
+    return f"write {free}, which is free" if free else f"both ports of {host} have a cable: take one out"
+
+
+def _port_problems(segment: Segment, end: End, segments: Sequence[Segment]) -> Iterator[Finding]:
     if segment.kind == "link":
         if end.port in RAILS:
             port = RAILS[end.port].port
@@ -216,7 +238,7 @@ def _port_problems(segment: Segment, end: End) -> Iterator[Finding]:
             )
     elif end.port not in map(str, PORTS):
         known = RAILS.get(end.port)
-        remedy = f"write {end.host}:{known.port}" if known else f"write {end.host}:0 (next to the RJ45) or {end.host}:1"
+        remedy = f"write {end.host}:{known.port}" if known else _or_free(end.host, segments)
         yield fabric_error(
             "fabric-unknown-port",
             segment.place,
@@ -239,35 +261,34 @@ def _twice(segments: Sequence[Segment]) -> dict[Place, list[Finding]]:
         for place, count in Counter(places).items():
             others = sorted(other.text for other in {*places} - {place}) if count == 1 else [place.text]
             found = f"{end} is used by " + ", ".join(others) + " too"
-            remedy = "a port takes one cable: correct one of them"
+            remedy = f"a port takes one cable: {_or_free(end.host, segments)}"
             problems.setdefault(place, []).append(
                 fabric_error("fabric-port-twice", place, found=found, expected="one use a port", remedy=remedy)
             )
     return problems
 
 
-def _crossed_pairs(segments: Sequence[Segment]) -> dict[Place, list[Finding]]:
+def _crossed_pairs(segments: Sequence[Segment]) -> Iterator[Finding]:
     """Cables that join unlike ports of two hosts which no third host links; in a ring they are right."""
-    problems: dict[Place, list[Finding]] = {}
     cables = [segment for segment in segments if segment.kind == "cable"]
     for cable in cables:
         first, second = cable.ends
-        if {first.port, second.port} != {"0", "1"} or first.host == second.host:
+        if first.port == second.port or _hosts_joined(first.host, cables) != {first.host, second.host}:
             continue
-        if _hosts_joined(first.host, cables) != {first.host, second.host}:
-            continue
-        problems[cable.place] = [
-            fabric_error(
-                "fabric-crossed-pair",
-                cable.place,
-                found=f"port {first.port} of {first.host} goes to port {second.port} of {second.host}",
-                expected="like ports",
-                remedy=f"plug the cable into port {first.port} on both sides and write {second.host}:{first.port}",
-                reason="in a direct pair cross-connecting fails",
-                source="cluster owner's notes, Cabling",
-            )
-        ]
-    return problems
+        remedy = f"leave it; or swap the two plugs at {second.host}, and write both cables so"
+        for kept, moved in ((first, second), (second, first)):
+            if kept.port in free_ports(moved.host, segments):
+                remedy = f"leave it; or plug it into port {kept.port} on both sides, and write {moved.host}:{kept.port}"
+                break
+        yield fabric_hint(
+            "fabric-crossed-pair",
+            cable.place,
+            found=f"port {first.port} of {first.host} goes to port {second.port} of {second.host}",
+            expected="like ports, which each tool of others takes for granted",
+            remedy=remedy,
+            reason="it serves where each rank names its own interface, as here; with one name for both it fails",
+            source="vLLM, pull request 40991 (a pair that serves); cluster owner's notes, Cabling (one that failed)",
+        )
 
 
 def _hosts_joined(start: str, cables: Iterable[Segment]) -> set[str]:

@@ -32,7 +32,7 @@ _INDEX: Spec = {"type": "int", "min": 0}
 FABRIC: Spec = {
     "type": "map",
     "options": {
-        "pool": {"type": "str", "default": "192.168.100.0/22", "expected": "a network like 192.168.100.0/22"},
+        "pool": {"type": "str", "nullable": True, "default": None, "expected": "a network like 192.168.100.0/22"},
         "prefix": {"type": "int", "min": 16, "max": 30, "default": 24},
         "mtu": {"type": "int", "default": MTU},
         "mode": {"type": "str", "choices": ["static", "link-local"], "default": "static"},
@@ -147,7 +147,7 @@ class Link(TypedDict):
 class FabricDeclared(TypedDict):
     """``fleet_fabric``, checked. A cable may be its two ends alone."""
 
-    pool: str
+    pool: str | None
     prefix: int
     mtu: int
     mode: str
