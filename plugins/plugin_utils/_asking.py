@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This plugin util is PRIVATE to the collection.
 """What actions that read a host have in common: whatever it answers takes bounded memory, and is used only if it fits.
 
 How long it may take is the task's ``timeout``.

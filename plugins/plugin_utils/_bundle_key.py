@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This plugin util is PRIVATE to the collection.
 """The bundle's key and what a site knows of bundles, kept beside the inventory.
 
 The public key travels with the inventory, which is how the closed room knows whose bundle it is. The first bundle that

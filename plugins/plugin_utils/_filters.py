@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This plugin util is PRIVATE to the collection.
 """All filters of the collection, imported once a run by an action that every run begins with.
 
 A worker that uses a filter of a collection imports the files of all before it (ansible-core 2.19, `Jinja2Loader` in
