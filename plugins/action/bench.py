@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench import of_plan
@@ -22,32 +21,25 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.repor
     table,
     text_tables,
 )
-from ansible_collections.gb10.fleet.plugins.modules.bench import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bench_page import page
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars or {})
-        _checked, given = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, given: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         options = of_plan.completed(given)
-        result["changed"] = False
         if options["measured"] is not None:
-            return result if self._task.check_mode else result | _kept(options)
+            return {"changed": False} if self._task.check_mode else _kept(options)
         names = of_plan.compared_services(options)
         _refuse(of_plan.unusable(options))
         if options["seen"] is None:
-            return result | {"targets": [of_plan.target(options, name) for name in dict.fromkeys(names)]}
+            return {"changed": False, "targets": [of_plan.target(options, name) for name in dict.fromkeys(names)]}
         _refuse(of_plan.incomparable(options, _before(options)))
         # each run takes more than a second: no later benchmark has these prompts, and none is in a cache yet
         order = of_plan.ordered_steps(options, int(time.time()))
         show(of_plan.announced(options, order))
-        return result | {"steps": [] if self._task.check_mode else order}
+        return {"changed": False, "steps": [] if self._task.check_mode else order}
 
 
 def _kept(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.received import o
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import NotWholeError, alone, idle
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.owner import owner_measured, owner_words
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
-from ansible_collections.gb10.fleet.plugins.modules.bench_owner import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError, as_read
 from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import (
     UNMEASURED,
@@ -28,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import (
     show_figures,
     whole,
 )
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
 
 PROGRAM = Path(__file__).resolve().parents[2] / "playbooks" / "files" / "gb10_benchy.py"
 _TOKENIZER = "tokenizer.json"
@@ -36,25 +35,22 @@ _RUN_S = 1500.0
 _MOST_WORDS = 600
 
 
-class ActionModule(Measuring):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(Documented, Measuring):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         if self._task.check_mode:
-            return result | UNMEASURED
+            return UNMEASURED
         load, name = options["load"], options["load"]["service"]
         point = Point(**options["point"]) if options["point"] else None
         folder = Path(options["tokenizers"]) / name
         try:
             if point is None:
                 self._bring_tokenizer(options["owner"], folder, variables)
-                return {**result, "changed": False, "seen": self.look(load, variables)["seen"]}
+                return {"changed": False, "seen": self.look(load, variables)["seen"]}
             answer = self._measured(options, point, folder, variables)
         except (NoAnswerError, NotWholeError, OSError) as why:
             raise not_whole(name, point, why) from None
         show_figures(name, point, answer["figures"])
-        return {**result, "changed": False, **answer}
+        return {"changed": False, **answer}
 
     def _bring_tokenizer(self, owner: Mapping[str, Any], folder: Path, variables: dict[str, Any]) -> None:
         """The model's own, as its host has it: with another one the prompts would have another length."""

@@ -21,25 +21,21 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form 
     values_of,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point, steps, words
-from ansible_collections.gb10.fleet.plugins.modules.bench_services import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
 from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
 
 # Of all services of a host; a run that has begun is waited for.
 _MOST_S = 1200.0
 
 
-class ActionModule(Measuring):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(Documented, Measuring):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         until = time.monotonic() + _MOST_S
         loads = {} if self._task.check_mode else options["loads"]
         # one after the other: the services of a host share it
         found = {name: self._measured(name, one, variables, until) for name, one in loads.items()}
-        return result | {
+        return {
             "changed": False,
             "services": found,
             "figures": {name: values_of(one["results"]) for name, one in found.items() if "results" in one},

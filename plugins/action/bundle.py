@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base import sizes
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import fact
@@ -16,9 +15,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.buil
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle, earlier
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.manifest import LEAST_PART
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.needs import Needs, needs, plan_hash
-from ansible_collections.gb10.fleet.plugins.modules.bundle import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import kept_key, trusted_key
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 # FAT's largest file is a byte short of 4 GiB.
@@ -26,20 +24,15 @@ _SHORT = 1
 _CACHE = "~/.cache/gb10-fleet"
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         folder = Path(options["folder"]).absolute()
         wanted = needs(options["plan"], options["hosts"], options["packages"])
         try:
             if self._task.check_mode:
                 before = earlier(folder, self._key(options), show)
                 show(to_come := _to_come(wanted, folder, before["serial"]))
-                return result | {"changed": True, "summary": to_come}
+                return {"changed": True, "summary": to_come}
             order = self._order(options, wanted, folder)
             before = earlier(folder, order.key[1], show)
             public = trusted_key(Path(options["inventory"]))
@@ -52,7 +45,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             raise AnsibleActionFail(f"{words}: what has come is kept") from None
         show(words := summary(made, folder))
         diff = {"before": "", "after": "".join(f"{path}: removed\n" for path in made.dropped)}
-        return result | {
+        return {
             "changed": made.changed,
             "serial": made.manifest["serial"],
             "new_bytes": made.new_bytes,

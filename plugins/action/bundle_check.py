@@ -9,27 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import BUNDLE
 from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.sources import deliveries, environment
-from ansible_collections.gb10.fleet.plugins.modules.bundle_check import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import note_used, trusted_key
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 _LINE_SECONDS = 10
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         inventory = Path(options["inventory"])
         changing = {
             host: {kind: _names(options["readings"].get(host), f"{kind}_changing") for kind in ("images", "models")}
@@ -46,7 +39,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 note_used(inventory, bundle)
         except FleetError as problem:
             raise AnsibleActionFail(f"nothing was changed: {problem}") from None
-        return result | {"changed": False, "deliveries": given, "environment": environment(), "folder": BUNDLE}
+        return {"changed": False, "deliveries": given, "environment": environment(), "folder": BUNDLE}
 
 
 def _names(reading: Any, part: str) -> list[str] | None:

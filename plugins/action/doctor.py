@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import Fault, guarded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, sentence
@@ -31,19 +30,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judg
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, Result, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH
-from ansible_collections.gb10.fleet.plugins.modules.doctor import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         errors: list[str] = []
         files: list[str] = []
         try:
@@ -70,7 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             Display().vvv(text.trace)
             raise AnsibleActionFail(f"{text.part}: {text.why}")
         show("\n" + text + "\n")
-        result |= {
+        result = {
             "changed": False,
             "verdicts": {one.host: one.verdict for one in hosts},
             "findings": {one.host: [finding.as_dict() for finding in one.findings] for one in hosts},

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base import own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import fault_of
@@ -41,8 +40,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.repor
     report,
     summary,
 )
-from ansible_collections.gb10.fleet.plugins.modules.drift import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
 
@@ -51,14 +49,8 @@ HOOK_SECONDS = 60
 T = TypeVar("T")
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         plan, folder, at = options["plan"], Path(options["folder"]), time.time()
         hosts = _asked(plan, options["hosts"], options["service"])
         readings = {host: Reading.registered(variables["hostvars"], host) for host in hosts}
@@ -87,7 +79,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         as_shown = as_json if options["format"] == "json" else as_text
         show("\n" + self._whole("the text for this screen", lambda: as_shown(document), summary(document)) + "\n")
         verdict = "unknown" if self._faults and compared.verdict == "clean" else compared.verdict
-        return result | {"changed": False, "verdict": verdict, "exit_code": EXIT_CODES[verdict]}
+        return {"changed": False, "verdict": verdict, "exit_code": EXIT_CODES[verdict]}
 
     def _whole(self, part: str, make: Callable[[], T], otherwise: T) -> T:
         """What is made; where a fault of ours is met, that is said, and what else there is goes on."""

@@ -19,20 +19,16 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.histo
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import DEEP_SECONDS, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import new_salt
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.form import forms, taken
-from ansible_collections.gb10.fleet.plugins.modules.drift_info import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
 from ansible_collections.gb10.fleet.plugins.plugin_utils._compared import with_comparisons
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
 
 HISTORY = "history.json"
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
 
 
-class ActionModule(Asking):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(Documented, Asking):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         view = options["view"]
         mine = view["slice"]
         deep = _deep(view["weights_days"], variables["inventory_hostname"], Path(options["folder"]))
@@ -43,16 +39,16 @@ class ActionModule(Asking):
         try:
             answer = self.ask("gb10.fleet.host_info", asked, variables, FORM)
         except AnsibleConnectionFailure as error:
-            return result | _silent(one_line(f"unreachable: {error}".partition("\n")[0]))
+            return _silent(one_line(f"unreachable: {error}".partition("\n")[0]))
         except NoAnswerError as why:
-            return result | _silent(str(why))
+            return _silent(str(why))
         state, unknown = taken(answer["state"], answer["unknown"], forms(ask))
         state, faults = with_comparisons(state, mine, salt, self._loader.get_text_file_contents)
         for fault in faults:
             Display().vvv(fault.trace)
         unknown |= {fault.part: fault.why for fault in faults}
         state["asked_between"] = [before, time.time()]
-        return result | {"changed": False, "state": state, "unknown": unknown, "why": ""}
+        return {"changed": False, "state": state, "unknown": unknown, "why": ""}
 
 
 def _deep(days: int, host: str, folder: Path) -> dict[str, Any]:

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.export import gpustack, kubernetes
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.service import Carried
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.text import Changes, as_text, changes
-from ansible_collections.gb10.fleet.plugins.modules.export import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
 
 _SUFFIX = ".yml"
@@ -33,13 +31,8 @@ _TARGETS: Mapping[str, tuple[Callable[[str, Options], Carried], str]] = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         plan, folder = options["plan"], Path(options["folder"]).absolute()
         carried, then = _TARGETS[options["target"]]
         services = {name: carried(name, options) for name in sorted(options["services"])}
@@ -66,7 +59,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         for sentence in warned:
             warn(sentence)
         show("\n".join([*_summary(folder, wanted, todo, check=self._task.check_mode), then.format(folder=folder)]))
-        return result | {
+        return {
             "changed": bool(todo.write or todo.remove),
             "files": [str(folder / name) for name in wanted],
             "removed": [str(folder / name) for name in todo.remove],

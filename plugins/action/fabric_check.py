@@ -6,26 +6,18 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.bandwidth import judge_bandwidth
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.judge import judge, summary
-from ansible_collections.gb10.fleet.plugins.modules.fabric_check import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        variables = task_vars or {}
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         host = variables["inventory_hostname"]
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         if self._task.check_mode:
-            return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was set to be proven"}
+            return {"changed": False, "skipped": True, "msg": "check mode: nothing was set to be proven"}
         plan, measured = options["plan"], options["bandwidth"]
         readings = {name: read["reading"] for name, read in options["readings"].items() if "reading" in read}
         left_out = set(variables["groups"]["all"]) - set(variables["ansible_play_hosts"])
@@ -37,7 +29,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             severity: [finding.sentence() for finding in findings if finding.severity == severity]
             for severity in ("error", "warning")
         }
-        result |= {
+        result = {
             "changed": False,
             "findings": [finding.as_dict() for finding in findings],
             "fabric": summary(plan, findings, measured),

@@ -27,9 +27,6 @@ BUSY = "another run changes the firewall of this host: run again when it has end
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = True
-    _supports_check_mode = True
-
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         result |= self._in_turn(task_vars)

@@ -11,9 +11,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import co
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = True
-    _supports_check_mode = True
-
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         files = self._task.args.get("files") or {}

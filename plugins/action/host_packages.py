@@ -7,11 +7,9 @@ import re
 import shlex
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import INSTALLED
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.system import read_packages
-from ansible_collections.gb10.fleet.plugins.modules.host_packages import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
 
 LOCK_S = 1800  # an update of DGX OS may be at work
 _NO_START = 101  # of invoke-rc.d: an action that policy forbids
@@ -22,13 +20,8 @@ _NOT_SET_UP = re.compile("dpkg returned an error code|dpkg was interrupted")
 _NAMED = re.compile(r"^dpkg: error processing package (\S+)", re.MULTILINE)
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = True
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        _, arguments = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(Documented):
+    def act(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         found = read_packages(self._command, arguments["name"])
         missing = [name for name, package in found.items() if package is None]
         if not missing:
@@ -36,7 +29,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         apt = {"name": missing, "update_cache": True, "lock_timeout": LOCK_S}
         if not arguments["start_services"]:
             apt["policy_rc_d"] = _NO_START
-        result: dict[str, Any] = self._execute_module("ansible.builtin.apt", apt, task_vars=task_vars)
+        result: dict[str, Any] = self._execute_module("ansible.builtin.apt", apt, task_vars=variables)
         unlisted = result.get("failed") and str(result.get("msg")).startswith(_NOT_LISTED)
         if unlisted and self._task.check_mode and arguments["assume_available"]:
             result = {"changed": True}

@@ -7,21 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import update
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import KINDS, Lock, Settled, settle
-from ansible_collections.gb10.fleet.plugins.modules.lock_record import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         hosts, file = options["wanted"], Path(options["file"])
         wanted = {kind: {host: parts[kind] for host, parts in hosts.items()} for kind in KINDS}
         settled: list[Settled] = []
@@ -38,7 +31,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             raise AnsibleActionFail(
                 f"{file} can't be written: {problem.strerror}; make {file.parent} writable"
             ) from None
-        return result | {
+        return {
             "changed": before != after,
             "refused": {
                 host: [finding.sentence() for finding in findings] for host, findings in settled[-1].refused.items()

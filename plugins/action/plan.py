@@ -42,11 +42,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import NAME
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import client_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.judge import of_owner
-from ansible_collections.gb10.fleet.plugins.modules.plan import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils import _filters  # noqa: F401  # for the workers, see there
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import trusted_key, used
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._made_certificates import ca_problems
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import files_of, located
 from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Planning
@@ -55,17 +54,11 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import for_peop
 PREFIX = "fleet_"
 
 
-class ActionModule(Planning):
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController, Planning):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         hosts = list(variables["ansible_play_hosts_all"])
         if options["pulled"]:
-            return result | {"changed": False} | _taken(Path(options["pulled"]), hosts)
+            return {"changed": False} | _taken(Path(options["pulled"]), hosts)
         declared = self.declaration(variables)
         folder, lock_file = declared.folder, declared.lock_file
         plan = declared.planned(relock=options["relock"])
@@ -97,7 +90,7 @@ class ActionModule(Planning):
         files: dict[str, Any] = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
         if options["bundle"]:
             files["bundle"] = {"folders": _folders(options["bundle"]), "inventory": str(folder)}
-        return result | {"changed": False, "alone": False} | returned | files | of_plan(plan, services)
+        return {"changed": False, "alone": False} | returned | files | of_plan(plan, services)
 
     def _from_bundle(self, plan: Plan, hosts: list[str], folder: Path, written: str) -> tuple[Plan, list[Finding]]:
         """The plan with the bundle as source, and what is wrong with that one."""

@@ -10,26 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.published import content, is_same, refused
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import read
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import dump
-from ansible_collections.gb10.fleet.plugins.modules.publish import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils import _publisher
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         fleet, folder, key = options["fleet"], Path(options["folder"]), Path(options["key"])
         hosts = fleet["hosts"]
         hostvars = variables["hostvars"]
@@ -66,7 +58,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             expected = "folders of yours for what is published and for the key"
             remedy = "make them, or name others with publish_folder and publish_key"
             raise AnsibleActionFail(unwritten(problem, folder, expected, remedy)) from None
-        return result | {"changed": is_new, "published": changed, "public_key": known}
+        return {"changed": is_new, "published": changed, "public_key": known}
 
     @staticmethod
     def _write(folder: Path, key: Path, slices: dict[str, dict[str, Any]], serial: int) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 
 import yaml
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils import api
 from ansible_collections.gb10.fleet.plugins.module_utils._base.foreign_files import content_of
-from ansible_collections.gb10.fleet.plugins.modules.recipe_import import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import recipes_folder, write_new
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
 
@@ -20,20 +18,15 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
 _MOST_BYTES = 1 << 20
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         if not options["file"]:
             raise AnsibleActionFail(
                 "nothing was written: no recipe is named; expected: another project's recipe; do this: write -e "
                 "recipe_import_file=THEIRS.yaml"
             )
         theirs = Path(options["file"]).absolute()
-        folder = recipes_folder(options["folder"], task_vars or {}, "recipe_import_folder")
+        folder = recipes_folder(options["folder"], variables, "recipe_import_folder")
         name = options["name"] or theirs.stem.lower()
         imported = api.import_recipe(_text(theirs), name)
         for sentence in imported["sentences"]:
@@ -44,7 +37,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         head = f"# Imported from {theirs.name}. Edit it: it is yours. docs/recipes.md says what each key means.\n"
         path = folder / f"{name}.yml"
         diff = write_new({path: f"---\n{head}{body}"}, "recipe_import_folder", dry=self._task.check_mode)
-        return result | {"changed": True, "path": str(path), "sentences": imported["sentences"], "diff": diff}
+        return {"changed": True, "path": str(path), "sentences": imported["sentences"], "diff": diff}
 
 
 def _text(path: Path) -> str:

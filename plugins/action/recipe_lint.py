@@ -7,31 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.recipe_lint import lint_recipes, report
-from ansible_collections.gb10.fleet.plugins.modules.recipe_lint import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         written = options["folders"]
-        folders = _beside_inventories(task_vars or {}) if written is None else [*map(Path, written)]
+        folders = _beside_inventories(variables) if written is None else [*map(Path, written)]
         library, of_recipes = load_all([*folders, SHIPPED_RECIPES])
         verdicts = lint_recipes(library, of_recipes)
         show(report(verdicts))
         failed = [verdict.name for verdict in verdicts if not verdict.passed]
         if failed:
             raise AnsibleActionFail(f"errors in {', '.join(failed)}: see the report above")
-        return result | {"changed": False, "recipes": [verdict.as_dict() for verdict in verdicts]}
+        return {"changed": False, "recipes": [verdict.as_dict() for verdict in verdicts]}
 
 
 def _beside_inventories(variables: dict[str, Any]) -> list[Path]:

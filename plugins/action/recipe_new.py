@@ -8,27 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.derive import as_file, derive
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import require
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
-from ansible_collections.gb10.fleet.plugins.modules.recipe_new import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import recipes_folder, write_new
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
-        folder = recipes_folder(options["folder"], task_vars or {}, "recipe_new_to")
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        folder = recipes_folder(options["folder"], variables, "recipe_new_to")
         try:
             checkpoint = self._checkpoint(options, folder.parent)
         except FleetError as problem:
@@ -50,7 +43,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         for sentence in sentences:
             warn(sentence)
         path = next(iter(texts))
-        return result | {"changed": True, "path": str(path), "sentences": sentences, "diff": diff}
+        return {"changed": True, "path": str(path), "sentences": sentences, "diff": diff}
 
     def _checkpoint(self, options: dict[str, Any], inventory: Path) -> dict[str, Any]:
         """What was handed over, is kept of that commit, or is read now. Raises FleetError."""

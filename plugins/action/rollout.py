@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.steps import (
     chosen,
@@ -15,24 +14,18 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.ste
     replicas_of,
     steps,
 )
-from ansible_collections.gb10.fleet.plugins.modules.rollout import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars or {})
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         plan, here = options["plan"], options["hosts"]
         services, problems = chosen(plan, options["service"], here)
         _refuse(problems)
         hosts = sorted({host for name in services for host in plan["services"][name]["hosts"]})
         gateways = [host for host in (plan["gateway"] or {"hosts": []})["hosts"] if host in here]
-        result |= {"changed": False, "services": services, "hosts": hosts, "gateways": gateways}
+        result = {"changed": False, "services": services, "hosts": hosts, "gateways": gateways}
         if options["ranks"] is None:
             return result
         replicas = replicas_of(plan, services, options["ranks"])

@@ -5,21 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import Managed
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.registry import SUBJECTS
-from ansible_collections.gb10.fleet.plugins.modules.secret_files import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._secret_text import text_on_host
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = True
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(Documented):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         subject = next(subject for subject in SUBJECTS if subject.name == options["part"])
         files = [one for one in subject.files(options["plan"]) if isinstance(one, Managed) and one.secret]
         # the plan stays here: the host needs the secrets alone
@@ -28,5 +21,4 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             "plan": None,
             "secrets": {file.path: text_on_host(self, file) for file in files},
         }
-        result |= self._execute_module("gb10.fleet.secret_files", arguments, task_vars=task_vars)
-        return result
+        return dict(self._execute_module("gb10.fleet.secret_files", arguments, task_vars=variables))

@@ -5,21 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.subject import credentials
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.subject import trusted
-from ansible_collections.gb10.fleet.plugins.modules.service_credentials import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._secret_text import text_on_host
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = True
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(Documented):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         files = [file for service in options["services"] for file in credentials(service)]
         files += [file for file in trusted(options["tls"]) if file.kind == "file"]
         arguments = {
@@ -28,7 +21,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             "modes": {file.path: file.mode for file in files},
             "secrets": {file.path: text_on_host(self, file) for file in files},
         }
-        result |= self._execute_module("gb10.fleet.service_credentials", arguments, task_vars=task_vars)
+        result: dict[str, Any] = self._execute_module("gb10.fleet.service_credentials", arguments, task_vars=variables)
         named = result.get("changed_files")
         # whatever a host names
         changed = [path for path in named if isinstance(path, str)] if isinstance(named, list) else []

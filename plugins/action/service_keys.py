@@ -8,22 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import unwritten
-from ansible_collections.gb10.fleet.plugins.modules.service_keys import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import keep
 
 _KEY_BYTES = 32
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         files = [Path(file) for file in options["files"]]
         made = [str(file) for file in files if not file.exists()]
         if not self._task.check_mode:
@@ -33,4 +26,4 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 expected = "a folder of yours beside the inventory, where a key can be kept"
                 remedy = "make it writable, or name a file of yours with api_key_file in the service"
                 raise AnsibleActionFail(unwritten(error, files[0].parent, expected, remedy)) from error
-        return result | {"changed": bool(made), "made": made}
+        return {"changed": bool(made), "made": made}

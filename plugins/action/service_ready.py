@@ -19,28 +19,24 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.prom
     promised,
     verdict,
 )
-from ansible_collections.gb10.fleet.plugins.modules.service_ready import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show
 
 POLL_S = 3.0
 PROGRESS_S = 15.0
 
 
-class ActionModule(Asking):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
+class ActionModule(Documented, Asking):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         self._host = variables["inventory_hostname"]
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         if self._task.check_mode:
-            return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
+            return {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
         service = options["service"]
         try:
             reading = self._wait(service, variables)
             with as_read():
-                return result | self._proven(service, reading)
+                return self._proven(service, reading)
         except NoAnswerError as why:
             raise AnsibleActionFail(f"{service['unit']} can't be read: {why}", result={"unread": True}) from None
 

@@ -18,27 +18,20 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_pl
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.guard import guard
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune import step
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import MOST_BYTES, changed, read_state
-from ansible_collections.gb10.fleet.plugins.modules.tune import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Planning
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
 
 Options = Mapping[str, Any]
 
 
-class ActionModule(Planning):
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController, Planning):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         options |= options["asked"]
         steps = {"begin": self._begin, "next": self._next, "record": self._record, "end": self._end}
         try:
             search = step.begin(self.declaration(variables), options)
-            return result | {"changed": False} | steps[options["step"]](search, options)
+            return {"changed": False} | steps[options["step"]](search, options)
         except FleetError as problem:
             raise _refusal(problem.findings) from None
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.gate import apart, problems
@@ -21,18 +20,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.orde
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.page import changes, page
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import faults, name
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.result import Result, result, running
-from ansible_collections.gb10.fleet.plugins.modules.update import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show, warn
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        answer: dict[str, Any] = super().run(tmp, task_vars or {})
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         plan, here, found = options["plan"], options["hosts"], options["found"]
         groups = groups_of(plan)
         looks = {host: PreflightContext(host, plan["hosts"][host], options["states"][host]) for host in found}
@@ -58,7 +51,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             for host in wanted
         }
         show(page(lines, wanted, order, sorted(found.keys() - wanted.keys())))
-        return answer | {
+        return {
             "changed": self._task.check_mode and bool(order),
             "steps": [] if self._task.check_mode else [asdict(step) for step in order],
             "judged": {host: _judged(looks[host], found[host], results[host], options) for host in found},

@@ -12,7 +12,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils import api
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
     _requires_connection = False
-    _supports_check_mode = True
     supports_raw_params = True  # `ansible localhost -m gb10.fleet.vllm_lint -a @launch.json`
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

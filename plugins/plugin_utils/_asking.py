@@ -57,9 +57,6 @@ def as_read() -> Iterator[None]:
 class Asking(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
     """An action that reads its host by modules."""
 
-    _requires_connection = True
-    _supports_check_mode = True
-
     def answered(self, module: str, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """What the module answers, in whatever form. NoAnswerError for one that takes too much memory."""
         try:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.gb10.fleet.plugins.doc_fragments.attributes import ModuleDocFragment
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import documented
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 MODULES = sorted(path.stem for path in (PLUGINS / "modules").glob("*.py"))
@@ -52,14 +52,9 @@ def test_an_argument_spec_is_what_the_documentation_states() -> None:
 
 
 def test_no_action_writes_a_spec_of_its_own() -> None:
-    calls = [
-        line.strip()
-        for path in sorted((PLUGINS / "action").glob("*.py"))
-        for line in path.read_text("utf-8").splitlines()
-        if "validate_argument_spec(" in line
-    ]
-    assert calls
-    assert {call.partition("(")[2] for call in calls} == {"documented(DOCUMENTATION))"}
+    texts = {path.name: path.read_text("utf-8") for path in sorted((PLUGINS / "action").glob("*.py"))}
+    assert [name for name, text in texts.items() if "validate_argument_spec(" in text] == []
+    assert any("(OnController" in text for text in texts.values())
 
 
 @pytest.mark.parametrize("module", MODULES)

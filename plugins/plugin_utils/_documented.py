@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An action whose options are those that its module documents, and no second copy of them."""
+
+from __future__ import annotations
+
+import importlib
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins import modules
+from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
+
+_KEYS = ("type", "elements", "required", "default", "choices")
+
+
+def documented(documentation: str) -> dict[str, Any]:
+    """The argument spec of the options in a module's DOCUMENTATION (YAML, its fragments left out)."""
+    return _spec(read_yaml(documentation)["options"])
+
+
+def _spec(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _option(option) for name, option in options.items()}
+
+
+def _option(option: Mapping[str, Any]) -> dict[str, Any]:
+    nested = {"options": _spec(option["suboptions"])} if "suboptions" in option else {}
+    return {key: option[key] for key in _KEYS if key in option} | nested
+
+
+class Documented(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _options: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls) -> None:
+        """Read once, where a run loads the action, and not by the worker of each host."""
+        package, _, name = cls.__module__.rpartition(".")
+        if package.endswith(".action"):
+            cls._options = documented(importlib.import_module(f"{modules.__name__}.{name}").DOCUMENTATION)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
+        _checked, options = self.validate_argument_spec(self._options)
+        return result | self.act(options, variables)
+
+    @abstractmethod
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        """The result. options: checked, with their defaults. variables: the host's."""
+
+
+class OnController(Documented):
+    """Reaches no host."""
+
+    _requires_connection = False
