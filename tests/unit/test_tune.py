@@ -158,13 +158,12 @@ def test_of_services_drawn_at_random_nearly_all_are_searched_well() -> None:
 
 
 def test_what_does_not_hold_the_limit_is_not_the_best() -> None:
-    space = [Setting(2)]
     goal = Goal("tokens/s", True, [Limit("ttft_p95", 2000.0)])
     slow, late = {"tokens/s": 90.0, "ttft_p95": 900.0}, {"tokens/s": 200.0, "ttft_p95": 9000.0}
     runs = [Run((0,), slow), Run((1,), late)]
-    assert best_of(space, runs, goal) == (0,)
-    assert best_of(space, runs[1:], goal) is None
-    assert best_of(space, runs, goal, {(0,)}) is None
+    assert best_of(runs, goal) == (0,)
+    assert best_of(runs[1:], goal) is None
+    assert best_of(runs, goal, {(0,)}) is None
 
 
 def test_what_will_not_hold_the_limit_is_not_tried_next() -> None:
@@ -175,16 +174,38 @@ def test_what_will_not_hold_the_limit_is_not_tried_next() -> None:
         Run((1, 0), {"tokens/s": 150.0, "ttft_p95": 90_000.0}),
     ]
     limit = Limit("ttft_p95", 2000.0)
-    assert following(space, runs, Goal("tokens/s", True)) == (1, 1)
-    assert following(space, runs, Goal("tokens/s", True, [limit])) == (0, 1)
+    assert following(space, runs, Goal("tokens/s", True), 9, 2) == (1, 1)
+    assert following(space, runs, Goal("tokens/s", True, [limit]), 9, 2) == (0, 1)
 
 
 def test_nothing_is_tried_twice_or_after_it_was_refused() -> None:
     space = [Setting(2), Setting(2)]
     runs = [Run((0, 0), {"tokens/s": 9.0})]
-    seen = {following(space, runs, Goal("tokens/s", True), refused) for refused in ([(0, 1), (1, 1)], [(1, 0), (1, 1)])}
+    goal = Goal("tokens/s", True)
+    seen = {following(space, runs, goal, 9, 0, refused) for refused in ([(0, 1), (1, 1)], [(1, 0), (1, 1)])}
     assert seen == {(1, 0), (0, 1)}
-    assert following(space, runs, Goal("tokens/s", True), [(0, 1), (1, 0), (1, 1)]) is None
+    assert following(space, runs, goal, 9, 0, [(0, 1), (1, 0), (1, 1)]) is None
+
+
+def test_what_may_be_the_best_starts_again_at_the_end_and_where_nothing_else_is_left() -> None:
+    space, goal = [Setting(3)], Goal("tokens/s", True)
+    runs = [Run((0,), {"tokens/s": 100.0}), Run((1,), {"tokens/s": 102.0})]
+    assert following(space, runs, goal, 3, 2) == (2,)
+    assert following(space, runs, goal, 2, 2) == (1,)
+    assert following(space, runs, goal, 9, 2, {(2,)}) == (1,)
+    twice = [*runs, Run((1,), {"tokens/s": 98.0})]
+    assert following(space, twice, goal, 9, 2, {(2,)}) == (0,)
+    assert following(space, [*twice, Run((0,), {"tokens/s": 100.0})], goal, 9, 2, {(2,)}) is None
+
+
+def test_numbers_are_tried_from_what_is_near_and_each_setting_once_before_any_again() -> None:
+    space, goal = [Setting(4, (0.0, 1.0, 2.0, 3.0)), Setting(2)], Goal("tokens/s", True)
+    runs = [Run((1, 0), {"tokens/s": 100.0})]
+    order = []
+    while (candidate := following(space, runs, goal, 99, 0)) is not None:
+        order.append(candidate)
+        runs.append(Run(candidate, {"tokens/s": 200.0 if candidate == (1, 1) else 50.0}))
+    assert order == [(0, 0), (2, 0), (3, 0), (1, 1), (0, 1), (2, 1), (3, 1)]
 
 
 # What is kept -----------------------------------------------------------------------------------------------------

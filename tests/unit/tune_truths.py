@@ -21,7 +21,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.search
     Run,
     Setting,
     best_of,
-    contending,
     following,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import AGAIN
@@ -100,8 +99,7 @@ def searched(truth: Truth, chance: random.Random, noise: float, start: Candidate
     candidate: Candidate | None = start
     while candidate is not None and len(found) < runs:
         found.append(Run(candidate, {"tokens/s": math.exp(chance.gauss(0, noise) - truth.cost(candidate))}))
-        decide = contending if runs - len(found) <= AGAIN else following
-        candidate = decide(truth.space, found, GOAL)
-    best = best_of(truth.space, found, GOAL)
+        candidate = following(truth.space, found, GOAL, runs - len(found), AGAIN)
+    best = best_of(found, GOAL)
     assert best is not None
     return math.exp(truth.cost(best) - truth.best) - 1

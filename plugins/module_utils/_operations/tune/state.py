@@ -12,10 +12,10 @@ from ..._base.received import checked, parsed
 from ..._base.schema import Spec
 from ..._engines.interface import Choice
 from .goal import SearchGoal
-from .search import Candidate, Run, Setting, best_of, contending, following
+from .search import Candidate, Run, Setting, best_of, following
 
 MOST_BYTES = 8 << 20
-# Of a search's starts, the last ones tell the best of those that were tried apart.
+# Of a search's starts, so many at most tell the best of those that were tried apart.
 AGAIN = 5
 _MOST = 1e12
 _TEXT: Spec = {"type": "str", "required": True, "max": 4096}
@@ -163,7 +163,7 @@ def upcoming(state: Mapping[str, Any], space: Sequence[Choice], asked: SearchGoa
     start: Candidate = (0,) * len(space)
     if not runs:
         return Next("search", start)
-    best = best_of(sizes, runs, asked.goal, refused(state))
+    best = best_of(runs, asked.goal, refused(state))
     proving = any(run["kind"] == "proof" for run in state["runs"])
     tried = len(runs) + sum(one["tried"] for one in state["refused"])
     each = spent(state) / len([*state["runs"], *(one for one in state["refused"] if one["tried"])])
@@ -173,8 +173,7 @@ def upcoming(state: Mapping[str, Any], space: Sequence[Choice], asked: SearchGoa
     # the proof has to fit into what is left after one more
     if not proving and tried < budget.runs and left >= each * (1 + 2 * budget.pairs):
         rest = budget.runs - tried
-        decide = contending if rest <= min(AGAIN, budget.runs // 5) else following
-        candidate = decide(sizes, runs, asked.goal, refused(state))
+        candidate = following(sizes, runs, asked.goal, rest, min(AGAIN, budget.runs // 5), refused(state))
         if candidate is not None:
             return Next("search", candidate)
     if best in (None, start):

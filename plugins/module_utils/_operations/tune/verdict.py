@@ -14,7 +14,7 @@ from typing import Any
 from ..._engines.interface import Choice
 from ..bench.compare import student
 from .goal import SearchGoal
-from .search import Candidate, Run, best_of, left
+from .search import Candidate, Run, best_of, untried
 from .state import proved, refused, searched, settings
 
 # Of one comparison of two equal services, planned before: one in twenty may name a difference.
@@ -62,16 +62,17 @@ def verdict(
     state: Mapping[str, Any], space: Sequence[Choice], asked: SearchGoal, service: Mapping[str, Any]
 ) -> dict[str, Any]:
     """``{better, candidate, text}``. better: whether the best was shown to be better. service: as it is declared."""
-    runs, sizes, goal = searched(state), settings(space), asked.goal
+    runs, goal = searched(state), asked.goal
     start: Candidate = (0,) * len(space)
-    best = best_of(sizes, runs, goal, refused(state)) if runs else None
+    best = best_of(runs, goal, refused(state)) if runs else None
     lines = [f"{state['service']}: {asked.text}", *_table(space, runs, asked)]
     lines += _refused(space, state["refused"])
     if best is None:
         lines.append("nothing that was tried holds what was asked" if runs else "nothing was measured")
         return {"better": False, "candidate": None, "text": "\n".join(lines)}
-    gain = left(sizes, runs, goal, refused(state))
-    lines.append(f"a further run is expected to gain {gain:.1%} over the best of these, by the model of all runs")
+    count = len(untried(settings(space), runs, best, refused(state)))
+    left = "each" if not count else f"all but {count}"
+    lines.append(f"of what differs from the best of these in one setting, {left} was tried")
     if best == start:
         return {
             "better": False,
