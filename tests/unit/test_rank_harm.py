@@ -398,9 +398,9 @@ async def _nothing_async() -> None:
         (
             ["sh", "-c", "echo 'no such path: /etc/tiny.yaml.'; echo \"See 'docker run --help'.\"; exit 125"],
             host.NotLaunchedError,
-            "status 125: Docker could not run it or went away; its last output: no such path: /etc/tiny.yaml",
+            "status 125: Docker could not run it or went away; the cause is unknown; its last output: no such path",
         ),
-        (["sh", "-c", "echo broken; exit 1"], host.RankError, "status 1; its last output: broken"),
+        (["sh", "-c", "echo x; exit 1"], host.RankError, "status 1; the cause is unknown; its last output: x"),
     ],
 )
 def test_a_launch_that_fails(
@@ -586,39 +586,25 @@ def test_a_first_process_is_known_by_its_control_group(tmp_path: Path) -> None:
     assert host.commands_of(42, "4567", tmp_path) == {}
 
 
-RULES = (
-    "Docker's own rules are gone from the packet filter, as after `nft flush ruleset` or a restart of nftables.service:"
-    " site.yml, or `sudo systemctl restart docker`, makes them again"
-)
+@pytest.mark.parametrize("first", [True, False])
+def test_the_rank_that_ended_first_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool) -> None:
+    """Whoever lost it says so at once, and it a moment later."""
+    monkeypatch.setattr(head, "_FIRST_S", 0.05)
 
+    async def ends() -> str:
+        leader = head.Head(HEAD, Report(HEAD, [], tmp_path), b"", "")
+        leader._end = ended = asyncio.get_running_loop().create_future()
+        leader._over(judge.End("rank 0: another rank ended first", elsewhere=True))
+        assert not ended.done()
+        if first:
+            leader._over(judge.End("rank 1: memory ran out"))
+        reason = str((await ended).reason)
+        leader._end = following = asyncio.get_running_loop().create_future()
+        await asyncio.sleep(0.1)
+        assert not following.done(), "it is of the epoch before"
+        return reason
 
-@pytest.mark.parametrize(
-    ("lines", "last"),
-    [
-        ([], "nothing"),
-        (["", "  "], "nothing"),
-        (["docker: no such image.", "See 'docker run --help'."], "docker: no such image."),
-        (["docker: no.", "", "Run 'docker run --help' for more information"], "docker: no."),
-        (["x" * 400], "x" * 300),
-        (
-            ["INFO", "docker: Error response: no.", " (exit status 1)).", "Run 'docker run --help'"],
-            "docker: Error response: no. (exit status 1)).",
-        ),
-        (["docker: an image's own words", *"abcdef"], "f"),
-        (
-            [
-                "docker: driver failed (iptables failed: iptables --wait -t nat -A DOCKER ! -i docker0: iptables: "
-                "No chain/target/match by that name.",
-                " (exit status 1)).",
-                "",
-                "Run 'docker run --help' for more",
-            ],
-            RULES,
-        ),
-    ],
-)
-def test_the_last_words_of_a_container(lines: list[str], last: str) -> None:
-    assert judge.last_words(lines) == last
+    assert asyncio.run(ends()) == ("rank 1: memory ran out" if first else "rank 0: another rank ended first")
 
 
 def test_a_kill_is_not_called_want_of_memory() -> None:

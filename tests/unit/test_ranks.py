@@ -192,7 +192,7 @@ def test_the_owner_has_the_last_word_on_a_variable() -> None:
     own = {"spark-3": {"services": {"pair": {"env": {"NCCL_DEBUG": "INFO"}}}}}
     head, worker = (environment(rank) for rank in ranks(env={"NCCL_NET": "Socket"}, own=own))
     assert head["NCCL_NET"] == worker["NCCL_NET"] == "Socket"
-    assert ("NCCL_DEBUG" in head, "NCCL_DEBUG" in worker) == (False, True)
+    assert (head["NCCL_DEBUG"], worker["NCCL_DEBUG"]) == ("WARN", "INFO")
 
 
 def test_the_key_is_where_clients_are_answered_and_nowhere_else(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client im
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.promised import (
     comparison,
     computed_by_others,
-    last_words,
     promised,
     verdict,
 )
@@ -87,10 +86,6 @@ def test_a_dead_start_is_explained_by_its_last_error() -> None:
     text = verdict(UNIT, reading(restarts=3, log=log), restarts_before=2).text
     assert "unrecognized arguments: --no-such-flag" in text
     assert f"journalctl -u {UNIT}" in text
-
-
-def test_no_error_line_means_no_last_words() -> None:
-    assert last_words(["INFO all fine"]) == ""
 
 
 def test_what_a_supervisor_reports_is_shown_meanwhile() -> None:

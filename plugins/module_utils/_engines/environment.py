@@ -282,6 +282,7 @@ def _member(
         _variable("TP_SOCKET_IFNAME", name, way, "NVIDIA playbook"),
         _variable("MN_IF_NAME", name, way, "cluster owner's notes, CRITICAL env vars"),
         _variable("OMPI_MCA_btl_tcp_if_include", name, way, _NAMES),
+        _variable("NCCL_DEBUG", "WARN", "without it a group that fails to form does not say why", _NCCL),
     ]
     variables += _roce(devices) if transport == "roce" else _socket(name)
     if transport == "roce":

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import judge
+from . import causes, judge
 from .host import NotLaunchedError, RankError, commands_of, docker_answers, is_first_process, run
 
 _TAIL_LINES = 2000
@@ -84,8 +84,7 @@ class Container:
 
     def last_words(self, status: int) -> str:
         """Of its end, for a sentence."""
-        end = judge.describe_exit(status, self._exit_words)
-        return f"with status {end}; its last output: {judge.last_words(self.tail)}"
+        return f"with status {judge.describe_exit(status, self._exit_words)}; {causes.explained(self.tail)}"
 
     async def execute(self, words: Sequence[str]) -> None:
         """Run `docker exec` words beside it; their end counts as the container's."""

@@ -26,6 +26,8 @@ from .serving import Serving
 
 EXIT_STOPPED = 3
 _EVIDENCE_S = 30.0
+# So much later than the others the rank that ended first may report it.
+_FIRST_S = 10.0
 _JOINED_POLL_S = 2.0
 _LISTENS_POLL_S, _CONNECT_S = 0.5, 5.0
 
@@ -45,10 +47,21 @@ class Head:
         self._local = LocalRank(service, report, self._over_here, secret)
 
     def _over(self, end: End) -> None:
-        """A rank failed or left; the first to report it ends the epoch, or its drain."""
+        """A rank failed or left; the first to report it ends the epoch, or its drain. Who ended since another one did
+        waits for that one's words."""
         is_draining = end.drains and self._report.state == "draining"
-        if self._end is not None and not self._end.done() and not is_draining:
+        if self._end is None or self._end.done() or is_draining:
+            return
+        if end.elsewhere and self._service.ranks > 1:
+            self._report.update(sick=end.reason)
+            asyncio.get_running_loop().call_later(_FIRST_S, self._insist, self._end, end)
+        else:
             self._end.set_result(end)
+
+    def _insist(self, epoch: asyncio.Future[End], end: End) -> None:
+        """Nobody else said why, and it still is the same epoch."""
+        if epoch is self._end:
+            self._over(replace(end, elsewhere=False))
 
     def _over_here(self, end: End) -> None:
         self._over(replace(end, reason=f"rank 0: {end.reason}"))

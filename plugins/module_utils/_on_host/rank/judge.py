@@ -10,7 +10,7 @@ Times are seconds of one monotonic clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,12 +46,13 @@ def too_old(requires: Requires, output: str) -> str | None:
 class End:
     """Why an epoch is over. failed: something went wrong; not so when an owner stops or restarts a rank. drains: its
     ranks are whole, and answers under way may end first. out_of_memory: a rank was ended since its host had too little,
-    as it will be again."""
+    as it will be again. elsewhere: a rank ended since another one did, which may tell why."""
 
     reason: str
     failed: bool = True
     drains: bool = False
     out_of_memory: bool = False
+    elsewhere: bool = False
 
 
 # Budget -----------------------------------------------------------------------------------------------------------
@@ -301,16 +302,6 @@ def is_drained(since: float | None, rest: Rest, refuses: bool) -> bool:
 
 # Containers -------------------------------------------------------------------------------------------------------
 
-# "See 'docker run --help'.", and since Docker 27 "Run 'docker run --help' for more information".
-_HELP = re.compile(r"'docker \w+ --help'")
-# Where an error of Docker's client begins, which may go on over so many lines.
-_CLIENT, _MOST_LINES = "docker: ", 5
-# What Docker's client says that names neither cause nor remedy.
-_IN_OTHER_WORDS = {
-    "No chain/target/match by that name": "Docker's own rules are gone from the packet filter, as after `nft flush "
-    "ruleset` or a restart of nftables.service: site.yml, or `sudo systemctl restart docker`, makes them again",
-}
-
 
 def describe_exit(status: int, exit_words: Mapping[str, str]) -> str:
     """A container's exit status in words. exit_words: of its engine, by the status."""
@@ -321,14 +312,6 @@ def describe_exit(status: int, exit_words: Mapping[str, str]) -> str:
     }
     words = {**docker, **exit_words}.get(str(status))
     return f"{status}: {words}" if words else str(status)
-
-
-def last_words(lines: Iterable[str]) -> str:
-    """The last line that says something, or of an error of Docker's client all lines but the hint at its help."""
-    informative = [line.strip() for line in lines if line.strip() and not _HELP.search(line)][-_MOST_LINES:]
-    begins = [number for number, line in enumerate(informative) if line.startswith(_CLIENT)]
-    words = " ".join(informative[begins[-1] if begins else -1 :]) or "nothing"
-    return next((plain for mark, plain in _IN_OTHER_WORDS.items() if mark in words), words[:300])
 
 
 def process_ids(running: Mapping[int, str], commands: Sequence[Sequence[str]]) -> list[int]:

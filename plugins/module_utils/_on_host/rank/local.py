@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import admission, evidence, host, memory
+from . import admission, causes, evidence, host, memory
 from .container import Container
 from .host import NotLaunchedError, RankError
 from .judge import End
@@ -42,6 +42,12 @@ class LocalRank:
     def init(self) -> int:
         """The container's first process on the host; 0 without one."""
         return self._container.init if self._container else 0
+
+    @property
+    def complaint(self) -> str:
+        """What its engine says that it fails by; empty where it says nothing."""
+        found = causes.cause(self._container.tail) if self._container else None
+        return found.sentence if found else ""
 
     async def prepare(self) -> None:
         """The host is ready for a launch when this returns; NotLaunchedError says what is in the way."""

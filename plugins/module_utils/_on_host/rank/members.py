@@ -146,8 +146,8 @@ class Members:
         elif "did" in message:
             member.done(message["did"], message["error"])
         elif "failed" in message and message["epoch"] == epoch:
-            drains, out_of_memory = (message.get(name) is True for name in ("drains", "out_of_memory"))
-            self._over(End(f"{member.name}: {message['failed']}", drains=drains, out_of_memory=out_of_memory))
+            flags = {name: message.get(name) is True for name in ("drains", "out_of_memory", "elsewhere")}
+            self._over(End(f"{member.name}: {message['failed']}", **flags))
         elif "asks" in message:
             self._over(End(f"{member.name} is to leave: {message['asks']}", failed=False, drains=True))
         elif "leaving" in message:

@@ -62,7 +62,8 @@ class Serving:
                     raise RankError(f"the endpoint refuses our own request: {answer.error}")
             progress = judge.progressed(progress, await self._load_look())
             if judge.is_stuck(progress, self._service.limits):
-                raise RankError(f"nothing has moved for {self._service.limits.startup_limit_s:.0f} s: {error}")
+                words = self._local.complaint and f"; {self._local.complaint}"
+                raise RankError(f"nothing has moved for {self._service.limits.startup_limit_s:.0f} s: {error}{words}")
             await asyncio.sleep(_POLL_S)
         seconds = round(time.monotonic() - self._began, 1)
         self._report.enter(

@@ -67,7 +67,7 @@ class Worker:
         self._report.note(end.reason)
         if self._channel is not None:
             message = {"failed": end.reason, "epoch": self._report.fields["epoch"]}
-            message |= {"drains": end.drains, "out_of_memory": end.out_of_memory}
+            message |= {"drains": end.drains, "out_of_memory": end.out_of_memory, "elsewhere": end.elsewhere}
             self._sending = asyncio.create_task(_try_to_send(self._channel, message))
 
     async def run(self) -> int:

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from ..._base.findings import Finding, host_error, host_warning
 from ..._base.place import Place
 from ..._engines.interface import Engine
+from ..._on_host.rank.causes import explained
 from .service import changed_by, silence
 
 # Ports and memory come back within seconds of an end.
 _OBSTACLE_S = 90.0
-_ERROR_MARKS = ("Error", "error:", "gb10.fleet:", "Traceback", "unrecognized arguments")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int) -> Verd
     if reply is not None and reply["ok"] and supervisor.get("state") == "serving" and not silent:
         return Verdict("ready", reply["answer"])
     if state["active"] == "failed" or state["restarts"] > restarts_before:
-        cause = supervisor.get("error") or last_words(reading["log_tail"]) or f"unit result: {state['result']}"
+        cause = supervisor.get("error") or explained(reading["log_tail"])
         why = f"{cause}{changed_by(state, unit)}"
         return Verdict("failed", f"{unit} does not stay up: {why}; the whole log: journalctl -u {unit} -n 200")
     if state["active"] == "inactive":
@@ -67,12 +67,6 @@ def _meanwhile(supervisor: Mapping[str, Any], lines: Sequence[str]) -> str:
         return f"{phase}: {supervisor['error']}"
     again = f"{phase} again, since {supervisor['last_end']}" if supervisor.get("last_end") else phase
     return f"{again}; the engine's last line: {lines[-1].strip()}" if lines else f"{again}; no output of the engine yet"
-
-
-def last_words(lines: Sequence[str]) -> str:
-    """The line that most likely says why a start died: the last one that names an error."""
-    errors = [line.strip() for line in lines if any(mark in line for mark in _ERROR_MARKS)]
-    return errors[-1] if errors else ""
 
 
 def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Mapping[str, Any]) -> list[Finding]:

@@ -1,0 +1,438 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Why an engine ended, by what it printed: one sentence with what to do. Pure.
+
+Programs end with a statement: a Python exception, an assertion, an error of Docker's client, NCCL's warning. What only
+points at another statement counts for nothing, and the last that is left is the cause. Its kind brings the remedy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+_LONGEST = 280
+# Lines that belong to a statement, and lines that are shown where there is none.
+_MORE, _SHOWN = 6, 3
+# Of a line.
+_READ = 2000
+
+
+@dataclass(frozen=True)
+class Cause:
+    """elsewhere: the rank ended since another one did, whose own log says why. known: it is of a kind with a remedy."""
+
+    found: str
+    remedy: str
+    elsewhere: bool = False
+    known: bool = True
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.found}: {self.remedy}"
+
+
+# Kinds ------------------------------------------------------------------------------------------------------------
+
+_ROOM = "plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)"
+_FLAG = "change it in the recipe, and run site.yml"
+_RELEASE = "take an image of a release that has it, or another recipe"
+_BUILD = "take an image that is built for GB10 (sm_121), as the shipped recipes have"
+_FILES = "run site.yml, which brings files that are missing or damaged; the recipe names which"
+_DOCTOR = "`ansible-playbook gb10.fleet.doctor` looks at the fabric, and at each host's driver"
+_RESTART = "restart the host; then `ansible-playbook gb10.fleet.doctor` looks at its driver"
+_STATUS = "`ansible-playbook gb10.fleet.status` shows the other ranks"
+
+# What was found, what to do, and the patterns of statements of that kind; those before count for more.
+_KINDS: Sequence[tuple[str, str, str]] = (
+    (
+        "more context is asked for than the model or the KV pool holds",
+        "lower workload.context or max-model-len, or give the pool more memory; then run site.yml",
+        r"greater than the derived|max seq len \(|can be stored in KV cache|longer than the (?:model|derived)|"
+        r"context length .*(?:greater|longer|exceeds)|exceeds? .*max_position|KV cache is needed|"
+        r"max_seq_len.*(?:exceed|large)",
+    ),
+    (
+        "a file of the model is damaged or cut off",
+        _FILES,
+        r"SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file|"
+        r"PytorchStreamReader failed|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge|"
+        r"tensor .* (?:offset|size) mismatch|is corrupted|failed to read (?:magic|header|key|tensor)|EOFError: Ran out",
+    ),
+    (
+        "a file of the model is missing",
+        _FILES,
+        r"annot find any (?:model weights|.*safetensors)|could not find any model|No (?:such file|safetensors).*"
+        r"\.(?:safetensors|bin|gguf|pt)\b|\.(?:safetensors|bin|gguf)\W*(?:was |is )?(?:not found|No such file)|"
+        r"(?:split|shard).*(?:missing|not found)|weights were not initialized|[Ww]eight files|missing tensor|"
+        r"wrong number of tensors|"
+        r"invalid split|failed to open GGUF file|MissingWeight|no file named .*(?:safetensors|bin)|"
+        r"[Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)|lora_adapter_init: failed to open|Does this file exist",
+    ),
+    (
+        "the model's folder is not there, or its config or tokenizer can't be read",
+        _FILES,
+        r"Invalid repository ID or local directory|not a (?:local folder|valid model identifier|directory)|"
+        r"does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON|JSONDecode|"
+        r"Unrecognized model in|Could not locate|[Tt]okenizer|untagged enum|ModelWrapper|did not match any "
+        r"variant|EOF while parsing|sentencepiece|tiktoken|model.*(?:path|folder|directory).*(?:not exist|not found)",
+    ),
+    (
+        "it asks the hub for a model, and does not reach it",
+        "name models by what the recipe brings; site.yml brings them to the host",
+        r"LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg|"
+        r"gated repo|GatedRepo|RepositoryNotFound|Client Error: |huggingface\.co|NameResolutionError|MaxRetryError",
+    ),
+    (
+        "the model brings code of its own, which the recipe does not allow",
+        'read that code; then write "trust-remote-code: true" in the recipe\'s flags, and run site.yml',
+        r"trust[-_]remote[-_]code|execute the configuration file",
+    ),
+    (
+        "the image has no kernel for this GPU",
+        _BUILD,
+        r"no kernel image|sm_?12[01]|sm_\d+a?' is not defined|unsupported toolchain|not compatible with the current "
+        r"PyTorch|PTXAS|ptxas fatal|No supported CUDA arch|kernel image is invalid|load any common_ops|"
+        r"compute capability|CUDA capability|No valid attention backend|[Uu]nsupported (?:SM|GPU|arch)|"
+        r"OutOfResources|out of resource: shared memory|NoKernel|no valid .*(?:kernel|backend)",
+    ),
+    (
+        "the image is for another kind of processor",
+        "take an image for arm64",
+        r"exec format error|linux/arm64|host platform|Illegal instruction",
+    ),
+    (
+        "the NVIDIA driver was updated under the running kernel",
+        "restart the host: `sudo systemctl reboot`",
+        r"[Dd]river/library version mismatch|API mismatch",
+    ),
+    (
+        "Docker can't give the container the GPU",
+        "run site.yml, which sets NVIDIA's container toolkit up; after an update of the driver restart the host first",
+        r"could not select device driver|CDI device|invalid runtime name|nvidia-container|error running (?:prestart )?"
+        r"hook|libnvidia-ml\.so|/dev/nvidia|libcuda\.so",
+    ),
+    (
+        "the engine sees no GPU that it can use",
+        _RESTART,
+        r"driver version is insufficient|NVIDIA driver|No CUDA GPUs|no CUDA-capable device|infer device type|"
+        r"is/are busy|not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)|NVMLError|NVML|"
+        r"CUDA initialization|No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available|"
+        r"invalid device ordinal|system has unsupported",
+    ),
+    (
+        "the image is not on this host",
+        "run site.yml, which brings it",
+        r"No such image|pull access denied|manifest unknown|Unable to find image",
+    ),
+    (
+        "Docker's own rules are gone from the packet filter, as after `nft flush ruleset` or a restart of "
+        "nftables.service",
+        "site.yml, or `sudo systemctl restart docker`, makes them again",
+        r"No chain/target/match by that name",
+    ),
+    (
+        "a folder or file that the container gets is not there",
+        "run site.yml, which makes it",
+        r"source path does not exist|invalid mount config|not a directory: unknown|error mounting",
+    ),
+    (
+        "another container has the service's name",
+        "remove that container: `docker rm -f` and its name",
+        r"[Cc]ontainer name \S+ is already in use",
+    ),
+    (
+        "Docker does not run",
+        "`systemctl status docker` says why",
+        r"connect to the Docker daemon|connect to the docker API|error during connect",
+    ),
+    (
+        "the image lacks a program or library, or has another build of it",
+        "take another build of the image, or write the image's own entrypoint",
+        r"executable file not found|error while loading shared|undefined symbol|cannot open shared object|"
+        r"stat \S+: no such file|ModuleNotFoundError|ImportError|PackageNotFoundError|DistributionNotFound",
+    ),
+    (
+        "the engine does not know an option",
+        "take it out of the recipe, or take an image whose release has it; then run site.yml",
+        r"unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option|"
+        r"unexpected keyword argument|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute",
+    ),
+    (
+        "the engine does not know a parser of tools or reasoning",
+        "write the name of one that the image's release has in the recipe, and run site.yml",
+        r"(?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser|"
+        r"ReasoningParser",
+    ),
+    (
+        "its port is taken",
+        "`ss -ltnp` says who has it; stop that, or declare another port",
+        r"[Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated|[Pp]ort \d+ (?:is|was) "
+        r"(?:already |not )?(?:in use|taken|available)|cannot assign requested address|Errno 99",
+    ),
+    (
+        "the pool has fewer blocks than requests that may run at once",
+        "lower max-num-seqs, or give the pool more memory; then run site.yml",
+        r"max_num_seqs.*blocks|[Mm]amba cache blocks|num_gpu_blocks|alloc_req_slots",
+    ),
+    (
+        "no memory is left for the KV pool beside the weights",
+        _ROOM,
+        r"No available memory for the cache|Not enough memory|memory for (?:KV ?cache|kv\b)|Loading weights already|"
+        r"mem[-_]fraction[-_]static|desired GPU memory|kv_cache_memory|free_gpu_memory_fraction|[Mm]emory profiling",
+    ),
+    (
+        "the container's /dev/shm has no room",
+        "remove what dead engines left in this host's /dev/shm (`ls -l /dev/shm`), or make it larger",
+        r"/dev/shm|shm-size|shared memory segment|Bus error|SIGBUS|shm_open|shared memory.*(?:space|room|small)|"
+        r"ShmRing|psm_",
+    ),
+    ("a disk is full", "`df -h` says which; make room there", r"No space left|Errno 28|ENOSPC|[Dd]isk quota"),
+    (
+        "memory ran out",
+        _ROOM,
+        r"[Oo]ut of memory|OutOfMemory|std::bad_alloc|[Cc]annot allocate memory|failed to allocate|unable to allocate|"
+        r"can't allocate|MemoryError|not enough memory|MemoryAllocation|ALLOC_FAILED|Errno 12|memory monitor|"
+        r"alloc.*failed|Insufficient",
+    ),
+    (
+        "the container may open too few files or processes",
+        "raise its limit (`--ulimit nofile`, `--pids-limit`)",
+        r"[Tt]oo many open files|Errno 24|can't start new thread|Resource temporarily unavailable|Errno 11",
+    ),
+    (
+        "it may not read or write a file",
+        "look at that file's owner and mode, as the container sees them",
+        r"[Pp]ermission ?[Dd]enied|PermissionError|Errno 13|Read-only file system|Errno 30|Operation not permitted",
+    ),
+    (
+        "NCCL finds no RDMA device or interface",
+        f"{_DOCTOR}; without RDMA declare `transport: socket`",
+        r"any NET plugin|No device found|no socket interface|SOCKET_IFNAME|Unable to find (?:interface|address)|"
+        r"NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known",
+    ),
+    (
+        "RDMA between the ranks fails",
+        _DOCTOR,
+        r"ibv_\w+|IBV_WC|NET/IB|completion .*status|[Rr]etry (?:count|exceeded)|libibverbs|RDMA|nvidia_peermem|\bGDR",
+    ),
+    (
+        "the ranks have different images or settings",
+        "run site.yml for all hosts of the service",
+        r"[Vv]ersion mismatch|mismatched? (?:versions|NCCL)|invalid usage|config hash|configuration mismatch",
+    ),
+    (
+        "Ray's ranks do not have the same token",
+        "run site.yml for all hosts of the service",
+        r"RAY_AUTH|AuthenticationError|[Uu]nauthenticated|UNAUTHENTICATED|[Aa]uth(?:entication)? token|InvalidAuth",
+    ),
+    (
+        "fewer ranks have joined than the service needs",
+        _STATUS,
+        r"[Pp]lacement group|node types can fulfill|required GPUs exceeds|Current node has no GPU|not enough (?:GPU|"
+        r"node)|"
+        r"larger than the number of available GPU|required resources|World size|world size|nnodes|mpiSize",
+    ),
+    (
+        "a rank can't be reached",
+        f"{_STATUS}; {_DOCTOR}",
+        r"GCS (?:at|server|within)|[Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)|"
+        r"ConnectionRefused|"
+        r"socketStart|socketPoll|No route to host|is unreachable|(?:client socket|wait|rendezvous).* ?time(?:d ?|-)out|"
+        r"DistNetworkError|DistStoreError|Timed out (?:after|waiting)|RendezvousTimeout|Ray cluster|bootstrap",
+    ),
+    (
+        "a kernel failed on the GPU",
+        "`journalctl -k -g NVRM` shows the driver's words; where it comes again, take another image or backend",
+        r"illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid|"
+        r"uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM|Triton Error|"
+        r"(?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)",
+    ),
+    ("CUDA failed", _RESTART, r"CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR"),
+    (
+        "the engine crashed",
+        "take another build of the image; a report belongs to the engine's project",
+        r"[Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|"
+        r"double free|panicked|PanicException|GGML_ASSERT|terminate called",
+    ),
+    (
+        "the image's release does not know the model",
+        _RELEASE,
+        r"does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture|"
+        r"not supported for now|failed to be inspected|ForCausalLM|ForConditionalGeneration|not a multimodal",
+    ),
+    (
+        "the checkpoint, its config and the image's release do not fit together",
+        _RELEASE,
+        r"no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|"
+        r"divisible by|"
+        r"tensor a .* must match|loaded_weight|param_data|Missing key|Unexpected key|load weight|has no attribute",
+    ),
+    (
+        "NCCL fails between the ranks",
+        _DOCTOR,
+        r"NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error",
+    ),
+    (
+        "the engine refuses a setting",
+        _FLAG,
+        r"error: argument|while handling argument|invalid choice|validation error|must be|should be|expected|"
+        r"not supported|unsupported|[Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|"
+        r"does not support|not allowed|[Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found",
+    ),
+)
+_COMPILED = [(found, remedy, re.compile(patterns)) for found, remedy, patterns in _KINDS]
+_ELSEWHERE = re.compile(
+    r"[Cc]onnection (?:closed|reset) by (?:remote )?peer|remote process exited|got 0 bytes|recvValue failed|"
+    r"sendBytes failed|dump\" flag|has been lost|(?:actor|raylet|worker|node|rank|peer)\b.{0,80}(?:died|dead|exited|"
+    r"terminated|closed|crashed|lost)|Died(?:Error)?\b|RayActorError|WorkerCrashed|RPC server (?:crashed|disconnected)|"
+    r"Socket recv failed|RemoteError|collective operation timeout|connection was lost|ncclRemote|Lost connection",
+)
+
+# Statements -------------------------------------------------------------------------------------------------------
+
+# The time, process, level and place that engines write before their words.
+_TIME = r"\d{2,4}[-/]\d\d(?:[-/]\d{2,4})?[-T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:[+-]\d{4}|Z)?"
+_BEFORE = re.compile(
+    rf"(?:\([\w.:-]+(?: [\w.:=-]+)?[ ,]*(?:pid|ip)=[^)]*\)|\[rank\d+\]:|\[{_TIME}[^\]]*\]|{_TIME}|"
+    r"\[(?:TensorRT-LLM|TRT-LLM|RANK \d+|ERROR|E)\]|(?:ERROR|CRITICAL|FATAL)\b:?|\[[\w./-]+\.\w+:\d+\])(?: |$|(?=\[))|"
+    r"\d+\.\d\d\.\d{3}\.\d{3} (?:[EF] +(?:(?:srv|cmn|slot|que) +)?)?"
+)
+_COLOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# Of no failure, whatever words are in it.
+_CHATTER = re.compile(
+    r"\s*(?:(?:INFO|DEBUG|WARNING|WARN)\b|[IWD] \w+|\[(?:[IW]\d{0,4}|INFO|WARNING)\b)|.*(?:NCCL INFO|Warning: )|"
+    r"gb10\.fleet: "
+)
+_TRACEBACK = "Traceback (most recent call last)"
+_EXCEPTION = re.compile(
+    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout|Fault|Failure|NotFound|Interrupt|Exit|Enabled|Resources|"
+    r"Expired)(?:\([\w.]+\))?(?::\s|:?$)|Exception: "
+)
+_CHAINED = re.compile(r"(?:During handling of the above|The above exception was the direct)")
+_NOISE = re.compile(
+    r".*\d+%\||.*it/s\]|CUDA kernel errors might|For debugging|Compile with|For further information|Search for `|"
+    r"\s*\^+$"
+)
+# What only says that something else failed, or comes of an end.
+_WRAPPER = re.compile(
+    r"root cause|[Ss]ee (?:the )?stack trace|stack trace above|Worker failed with error|[Ee]xecutor worker returned|"
+    r"EngineDead|EngineCore encountered|RayTaskError|SystemExit|KeyboardInterrupt|CancelledError|BrokenPipe|^EOFError$|"
+    r"ChildFailedError|CalledProcessError|ProcessRaisedException|ProcessExited|ZMQError|scheduler died|"
+    r"[Ii]nitialization failed\.?$|Server process|[Ee]ngine process failed|RequestException|Received sigquit|"
+    r"output_handler failed|cancelled|Leaking|leaked|resource_tracker|is not a fatal"
+)
+# What says that NCCL failed, and leaves the reason to NCCL's own warnings.
+_WEAK = re.compile(r"NCCL error|DistBackendError|ncclSystemError|ncclInternalError")
+# A line that is a statement by itself: an error's level, an assertion, C++'s words of an exception, NCCL's warnings.
+_NATIVE = re.compile(
+    r"docker: |\s*what\(\): |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|\S+\.(?:cpp|cu|cc|c|"
+    r"h):\d+: |"
+    r"(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|.*couldn't|"
+    r".*error loading model|"
+    r".*: (?:invalid|cannot|unable|missing)|exec |.*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
+    r".*(?:[Ff]atal|CRITICAL|panicked at|Out of memory|out of memory)"
+)
+_OF_LOADING = re.compile(
+    r"failed to load (?:the )?(?:model|draft model|multimodal model)|failed to load model from|"
+    r"failed to create[ _]context|"
+    r"failed to fit|fit params|exiting due|failed to initialize (?:the )?context: *$"
+)
+_DOCKER, _HELP = re.compile(r"(?:docker|Error response|permission denied while)\b"), re.compile(r"'docker \w+ --help'")
+_PLACE = re.compile(r"^(?:\S+:\d+:\d+ \[\d+\] (?:\S+ )?(?=NCCL))|^\s*what\(\): +")
+
+
+def cause(lines: Iterable[str]) -> Cause | None:
+    """None where they hold no statement of a failure."""
+    bare = [line for printed in lines if (line := _bare(printed)).text.strip()]
+    exceptions = [statement for statement in _exceptions(bare) if not _WRAPPER.search(statement)]
+    native = [_PLACE.sub("", statement) for statement in _natives(bare)]
+    statements = sorted([*reversed(exceptions), *native], key=lambda one: bool(_WEAK.search(one)))
+    here = [statement for statement in statements if not _ELSEWHERE.search(statement)]
+    if not here:
+        gone = statements[:1]
+        return Cause(f"another rank ended first ({_short(gone[0])})", _STATUS, elsewhere=True) if gone else None
+    for statement in here:
+        for found, remedy, kind in _COMPILED:
+            if match := kind.search(statement):
+                return Cause(f"{found} ({_short(statement, match.start())})", remedy)
+    return Cause(_short(here[0]), "compare the recipe with the image's release and the model", known=False)
+
+
+def explained(lines: Sequence[str]) -> str:
+    """For a sentence: the cause, or the last lines."""
+    found = cause(lines)
+    if found is not None:
+        return found.sentence
+    last = [line.strip() for line in lines if line.strip() and not _HELP.search(line)][-_SHOWN:]
+    return f"the cause is unknown; its last output: {_short(' | '.join(last) or 'nothing')}"
+
+
+def _short(statement: str, at: int = 0) -> str:
+    """The words around a place in them."""
+    words = " ".join(statement.split())
+    begin = max(0, min(at - _LONGEST // 3, len(words) - _LONGEST))
+    before, after = "... " if begin else "", " ..." if len(words) > begin + _LONGEST else ""
+    return f"{before}{words[begin : begin + _LONGEST]}{after}"
+
+
+@dataclass(frozen=True)
+class _Line:
+    """before: what the engine wrote before the words, without its numbers: lines of one statement have the same."""
+
+    before: str
+    text: str
+
+
+def _bare(line: str) -> _Line:
+    """The words of a line; none of chatter."""
+    line = _COLOR.sub("", line.rstrip("\r\n").rpartition("\r")[2])[:_READ]
+    text = line
+    while found := _BEFORE.match(text):
+        text = text[found.end() :]
+    before = re.sub(r"\d+", "", line[: len(line) - len(text)])
+    return _Line(before, "" if _CHATTER.match(text) else text.rstrip())
+
+
+def _exceptions(bare: Sequence[_Line]) -> Iterator[str]:
+    """Each with the lines that belong to it, as they were printed; of a chain the last alone, which says what it means
+    for the engine."""
+    in_traceback, code = False, ""
+    for at, line in enumerate(bare):
+        text = line.text
+        if _TRACEBACK in text:
+            in_traceback, code = True, ""
+        elif in_traceback and text[0] in " \t":
+            code = code if _NOISE.match(text) else text.strip()
+        elif _EXCEPTION.match(text) or (in_traceback and re.match(r"[A-Za-z_][\w.]*(?:: |$)", text)):
+            in_traceback = False
+            after = bare[at + 1 : at + 1 + _MORE]
+            if not (after and _CHAINED.match(after[0].text)):
+                yield " ".join([text, *_more(line, after), *([code] if ":" not in text and code else [])])
+
+
+def _more(line: _Line, after: Sequence[_Line]) -> Iterator[str]:
+    for one in after:
+        if (
+            one.before != line.before
+            or _TRACEBACK in one.text
+            or _CHAINED.match(one.text)
+            or _EXCEPTION.match(one.text)
+        ):
+            return
+        if not _NOISE.match(one.text):
+            yield one.text.strip()
+
+
+def _natives(bare: Sequence[_Line]) -> Iterator[str]:
+    """Lines that are statements by themselves. Those that say what it means for the load come after the others."""
+    found = [(at, line.text) for at, line in enumerate(bare) if line.text[0] not in " \t" or "what(): " in line.text]
+    lines = [(at, text) for at, text in found if _NATIVE.match(text) and not _EXCEPTION.match(text)]
+    late = [one for one in lines if _OF_LOADING.search(one[1])]
+    for at, text in [*(one for one in lines if one not in late), *late]:
+        if not _WRAPPER.search(text) and _TRACEBACK not in text:
+            more = [one.text.strip() for one in bare[at + 1 : at + _MORE]] if _DOCKER.match(text) else []
+            yield " ".join([text, *(one for one in more if not _HELP.search(one))])
