@@ -60,6 +60,7 @@ changed_files:
 """
 
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -74,12 +75,15 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.readi
     CONFIG,
     PROGRAM,
     leftovers,
+    lost,
+    reaches,
     unread,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.clients_view import CLOCKS, refused
 
 # In the gateway's own folder, which root alone reads.
 _STAGED = f"{layout.GATEWAY}/staged"
+_PATIENCE_S = 20.0
 
 Files = Mapping[str, Mapping[str, Any]]
 
@@ -110,6 +114,7 @@ def main() -> None:
     if not module.check_mode:
         shutil.rmtree(_STAGED, ignore_errors=True)  # of a run that was cut off
         if {"start", "reload"} & {*did}:
+            _require_supervisors(module, plan["readiness"])
             _require_shown(module, plan["tls"], secrets, ca)
             _require_valid(module, files)
         for path in other:
@@ -166,6 +171,20 @@ def _require_shown(module: AnsibleModule, tls: Mapping[str, Any], secrets: Mappi
     proved = Path(ca).read_text("ascii", "replace") if ca and tls["ca"] and Path(ca).is_file() else None
     if problem := refused(certificate, key, proved, tls["names"]):
         module.fail_json(msg=f"the gateway: {problem}, and nothing of it was changed; {CLOCKS} [certificate-refused]")
+
+
+def _require_supervisors(module: AnsibleModule, readiness: Mapping[str, Any]) -> None:
+    """Refuse to go by supervisors that say nothing: their clients would find nobody. One that was just started anew
+    has its time."""
+    until = time.monotonic() + _PATIENCE_S
+    while places := lost(readiness, reaches):
+        if time.monotonic() > until:
+            module.fail_json(
+                msg=f"the gateway serves {', '.join(places)}, where no supervisor says whether it serves, as one of an "
+                "earlier release, and nothing of the gateway was changed; run site.yml for those hosts, too (no -l) "
+                "[gateway-readiness]"
+            )
+        time.sleep(1)
 
 
 def _require_valid(module: AnsibleModule, files: Files) -> None:

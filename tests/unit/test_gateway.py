@@ -508,6 +508,7 @@ class Titan:
         arguments = {
             "plan": {
                 "units": dict.fromkeys(UNITS, "started"),
+                "readiness": {"tiny": {"chat": ["10.0.0.3", 20000], "away": ["10.0.0.4", 20000]}},
                 "tls": {
                     "certificate": {"path": f"{self.gateway}/tls.crt"},
                     "key": {"path": f"{self.gateway}/keys/{name}"},
@@ -574,6 +575,22 @@ def test_a_certificate_that_clients_refuse_is_not_brought(place: Titan, is_there
     result = place.run("two")
     assert result["failed"] and "not yet valid" in result["msg"] and "set the clock" in result["msg"]
     assert (place.files(), place.done()) == (before, done)
+
+
+def test_services_whose_supervisors_say_nothing_are_not_lost(place: Titan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upgrade of the gateway's host alone: HAProxy would ask supervisors of the release before, and find nobody."""
+    place.run()
+    before, done = place.files(), place.done()
+    rows = "# pxname,svname,status,scur,qcur,last_chk\ntiny,chat,UP,0,0,\ntiny,away,DOWN,0,0,\n"
+    monkeypatch.setattr(reading, "ask", lambda _command: rows)
+    monkeypatch.setattr(gateway_run, "_PATIENCE_S", 0)
+    monkeypatch.setattr(gateway_run, "reaches", lambda *_place: False)
+    result = place.run("two")
+    assert "serves chat at 10.0.0.3:20000, where no supervisor says" in result["msg"]
+    assert "too (no -l)" in result["msg"]
+    assert (place.files(), place.done()) == (before, done)
+    monkeypatch.setattr(gateway_run, "reaches", lambda *_place: True)
+    assert place.run("two")["did"] == ["reload"]
 
 
 @pytest.mark.parametrize("is_there", [False, True])

@@ -29,7 +29,8 @@ def gateway_slice(
     services. clients, backend_keys, tls: what no plan holds, where it lies on the controller (source) and here (path);
     names: what the certificate has to name, ca: of the local CA, None for a certificate of the owner's. listens: its
     ports.
-    servers: ``{backend: {server: host}}``. proof: what is asked of it.
+    servers: ``{backend: {server: host}}``. readiness: ``{backend: {server: [address, port]}}``, where their supervisors
+    say whether they serve. proof: what is asked of it.
     """
     # HAProxy finds the key beside the certificate
     tls, key = gateway["tls"], f"{CERTIFICATE}.key"
@@ -59,6 +60,9 @@ def gateway_slice(
         },
         "listens": [gateway["port"], *([gateway["redirect_port"]] if gateway["redirect_port"] else [])],
         "servers": {backend.name: {one.service: one.host for one in backend.servers} for backend in offered},
+        "readiness": {
+            backend.name: {one.service: [one.address, one.readiness] for one in backend.servers} for backend in offered
+        },
         "proof": {
             "port": gateway["port"],
             "name": gateway["name"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 import socket
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +125,32 @@ def servers_of(stat: str) -> dict[str, dict[str, dict[str, Any]]]:
         counts = {name: int(row.get(column) or 0) for name, column in _COLUMNS.items()}
         found.setdefault(str(row["pxname"]), {})[row["svname"]] = {"up": up, "status": status + failed, **counts}
     return found
+
+
+def lost(readiness: Mapping[str, Mapping[str, Sequence[Any]]], reaches: Callable[[str, int], bool]) -> list[str]:
+    """The places of services that the gateway sends requests to now, and would not once it goes by their supervisors:
+    those of an earlier release say nothing. readiness: of its slice. reaches: whether a port takes connections. Empty
+    where no gateway answers, since it serves nobody.
+    """
+    try:
+        servers = servers_of(ask("show stat"))
+    except (OSError, ValueError):
+        return []
+    places = [
+        (f"{name} at {address}:{port}", address, port)
+        for backend, heads in readiness.items()
+        for name, (address, port) in heads.items()
+        if servers.get(backend, {}).get(name, {}).get("up")
+    ]
+    return [place for place, address, port in places if not reaches(address, port)]
+
+
+def reaches(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), _PATIENCE_S).close()
+    except OSError:
+        return False
+    return True
 
 
 READS: Mapping[str, Part] = {
