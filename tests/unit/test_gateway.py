@@ -577,7 +577,7 @@ def test_a_certificate_that_clients_refuse_is_not_brought(place: Titan, is_there
     assert (place.files(), place.done()) == (before, done)
 
 
-def test_services_whose_supervisors_say_nothing_are_not_lost(place: Titan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_services_of_silent_supervisors_are_not_lost(place: Titan, monkeypatch: pytest.MonkeyPatch) -> None:
     """An upgrade of the gateway's host alone: HAProxy would ask supervisors of the release before, and find nobody."""
     place.run()
     before, done = place.files(), place.done()
