@@ -5,6 +5,7 @@
 
     python tools/catalogue.py add 0.33.0        downloads the release, reads it, writes the catalogue
     python tools/catalogue.py add --from DIR 0.33.0    the same from a directory that holds the package `vllm`
+    python tools/catalogue.py check             reads all known releases anew, and says where the catalogue differs
 
 The download goes through pip as configured. pip asks every source archive for its metadata, which would run the
 release's setup.py; a stand-in build backend answers instead, so that no code of the release runs. A release without a
@@ -51,8 +52,12 @@ def main(arguments: list[str]) -> int:
     add = commands.add_parser("add", help="read releases and write them into the catalogue")
     add.add_argument("versions", nargs="+", metavar="VERSION")
     add.add_argument("--from", dest="root", type=Path, metavar="DIR", help="a directory that holds the package vllm")
+    check = commands.add_parser("check", help="read releases, and compare the catalogue with them")
+    check.add_argument("versions", nargs="*", metavar="VERSION", help="all that the catalogue has")
+    check.add_argument("--from", dest="root", type=Path, metavar="DIR", help="a directory that holds the package vllm")
     options = parser.parse_args(arguments)
-    for version in options.versions:
+    differs = False
+    for version in options.versions or releases.load().releases:
         try:
             release = extract_tree(options.root, version) if options.root else download(version)
         except FleetError as error:
@@ -61,9 +66,39 @@ def main(arguments: list[str]) -> int:
         except subprocess.CalledProcessError as error:
             print(f"vllm {version}: pip found neither a source archive nor a wheel: {error}", file=sys.stderr)
             return 1
+        if options.command == "check":
+            told = [*differences(release)]
+            differs = differs or bool(told)
+            print("\n".join(f"{version}: {line}" for line in told or ["as the catalogue says"]), flush=True)
+            continue
         write(release)
         print(f"{version}: {len(release.options)} options, {len(release.variables)} variables")
-    return 0
+    return int(differs)
+
+
+def differences(release: releases.Release) -> Iterator[str]:
+    """Where a release's own package differs from the catalogue: options, variables, registered names, and the facts
+    that its memory follows from."""
+    if release.version not in releases.load().releases:
+        yield "not in the catalogue: add it"
+        return
+    stored, read = ({(kind, name): value for kind, name, value in _entries(one)} for one in _both(release))
+    for key in sorted(stored.keys() | read.keys()):
+        if stored.get(key) != read.get(key):
+            yield f"{' '.join(key)}: {stored.get(key)} in the catalogue, {read.get(key)} in the package"
+
+
+def _both(release: releases.Release) -> Iterator[releases.Release]:
+    """As stored, and as it would be stored."""
+    yield releases.load().release(release.version)
+    yield releases.Catalogue(store.store([release])).release(release.version)
+
+
+def _entries(release: releases.Release) -> Iterator[tuple[str, str, object]]:
+    yield from (("option", name, option) for name, option in release.options.items())
+    yield from (("variable", name, variable) for name, variable in release.variables.items())
+    for registry, names in release.registries.items():
+        yield from ((registry, name, True) for name in names)
 
 
 def download(version: str) -> releases.Release:

@@ -424,26 +424,22 @@ def _host_findings(
     floor = gib(fact("memory", "floor_gib"))
     taken = ", ".join(f"{name} {size(share.taken.expected)}" for name, share in sorted(shares.items()))
     remedy = "; ".join([*_smaller(demands, shares), "put a service on another host"])
+    expected = f"at least {size(floor)} of {size(total)} left"
     starved = [name for name, share in sorted(shares.items()) if share.workload_bytes and share.offload]
     stores = sum(shares[name].offload for name in starved)
-    if 0 <= left.expected < floor <= left.expected + stores:
-        # a cache beside the pool is worth nothing where it takes what pool and host need
-        yield error(
-            "memory-does-not-fit",
-            host,
-            found=f"{size(left.expected)} left ({taken}), of which {size(stores)} are caches that options keep in the "
-            "host's memory",
-            expected=f"at least {size(floor)} of {size(total)} left",
-            remedy=f"make that cache of {' and '.join(starved)} smaller by {size(floor - left.low)}, or take it out",
-            source="docs/memory.md",
-            kind="memory",
-        )
-    elif left.expected < 0:
+    found = f"{size(-left.expected)} too little ({taken})"
+    # a cache beside the pool is worth nothing where it takes what pool and host need
+    starves = 0 <= left.expected < floor <= left.expected + stores
+    if starves:
+        found = f"{size(left.expected)} left ({taken}), of which {size(stores)} are caches that options keep in the "
+        found += "host's memory"
+        remedy = f"make that cache of {' and '.join(starved)} smaller by {size(floor - left.low)}, or take it out"
+    if starves or left.expected < 0:
         yield error(
             "memory-does-not-fit",
             Place(host=host),
-            found=f"{size(-left.expected)} too little ({taken})",
-            expected=f"at least {size(floor)} of {size(total)} left",
+            found=found,
+            expected=expected,
             remedy=remedy,
             source="docs/memory.md",
             kind="memory",
@@ -453,7 +449,7 @@ def _host_findings(
             "memory-tight",
             Place(host=host),
             found=f"{size(left.expected)} left, between {size(left.low)} and {size(left.high)} ({taken})",
-            expected=f"at least {size(floor)} of {size(total)} left, and nothing missing where all takes the most",
+            expected=f"{expected}, and nothing missing where all takes the most",
             remedy=remedy,
             source="docs/memory.md",
             kind="memory",

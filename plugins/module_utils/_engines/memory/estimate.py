@@ -79,8 +79,10 @@ class Demand:
     the pool is cut from. weights_bytes: of the whole model. weights_bounds: between what they are, where
     weights_bytes is counted from config.json instead of read. weights_source: where they are from. weights_files:
     where an owner finds their size. weights_copied: the part of them that every rank holds, None where not known.
-    adapters: what the engine sets aside for them
-    beside the weights. offload: what options keep in the host's memory. kv_bytes: the least pool that holds the
+    rank_weights: what this rank holds of them, where ranks hold different layers.
+    reads_layers: whether a drafter reads the model's layers. drafts_recurrent: whether a model with recurrent layers
+    drafts. in_flight: what the engine keeps for further batches. adapters: what it sets aside for them beside the
+    weights. offload: what options keep in the host's memory. kv_bytes: the least pool that holds the
     workload, 0 for a model without KV cache, None where it isn't known. kv_start: the least that it starts with,
     which holds one request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is declared to
     be what is left, and its part of that. utilization, kv_cache_memory_bytes: what the owner declared, else None.
@@ -109,8 +111,12 @@ class Demand:
     weights_bounds: tuple[int, int] | None = None
     weights_source: str = "model.weights_bytes"
     weights_copied: int | None = None
+    rank_weights: Interval | None = None
     activations: int | None = None
     takes_images: bool = False
+    reads_layers: bool = False
+    drafts_recurrent: bool = False
+    in_flight: Interval = NOTHING
     adapters: int = 0
     offload: int = 0
     kv_start: int | None = None
@@ -192,6 +198,8 @@ def _estimate(demand: Demand, shown: Calibration | None) -> NonKv | None:
     less, more = _tolerance(demand)
     if demand.weights_bounds and not (shown and shown.weights is not None):
         low, high = (_of_rank(demand, bound) for bound in demand.weights_bounds)
+        if demand.rank_weights:
+            low, high = demand.rank_weights.low, demand.rank_weights.high
         less, more = less + weights - low, more + high - weights
     if not demand.enforce_eager and not (shown and shown.graphs is not None):
         more += _graphs_of_many(demand)
@@ -202,6 +210,8 @@ def _estimate(demand: Demand, shown: Calibration | None) -> NonKv | None:
 
 
 def _rank_weights(demand: Demand) -> int | None:
+    if demand.rank_weights:
+        return demand.rank_weights.expected
     return None if demand.weights_bytes is None else _of_rank(demand, demand.weights_bytes)
 
 
@@ -234,12 +244,13 @@ def _graphs_of_many(demand: Demand) -> int:
 
 
 def _predicted_runtime(demand: Demand) -> int:
-    """The peak of the profiling pass, what a loader keeps, and what vLLM counts besides: NCCL, and on a memory that CPU
-    and GPU share what the engine's process itself grows by meanwhile."""
-    loader = gib(fact("memory", "instanttensor_gib")) if demand.load_format == "instanttensor" else 0
-    base = "base_image_gib" if demand.takes_images else "base_gib"
-    besides = gib(fact("memory", base if demand.ranks == 1 else "base_group_gib"))
-    return _activations(demand) + loader + besides
+    """The peak of the profiling pass, what a loader keeps, and what vLLM counts besides: on a memory that CPU and GPU
+    share, what the engine's process itself grows by meanwhile."""
+    parts = ["base_image_gib" if demand.takes_images else "base_gib"]
+    parts += [] if demand.enforce_eager else ["compile_gib"]
+    parts += ["drafter_gib"] if demand.reads_layers else []
+    parts += ["instanttensor_gib"] if demand.load_format == "instanttensor" else []
+    return _activations(demand) + sum(gib(fact("memory", part)) for part in parts)
 
 
 def _activations(demand: Demand) -> int:
@@ -252,9 +263,13 @@ def _activations(demand: Demand) -> int:
 
 def slack(demand: Demand) -> Interval:
     """What large prefills take beyond the profiling pass, for good: allocator slack, buffers that the pass skips."""
-    each = fact("memory", "slack_gib")
+    if not demand.max_num_batched_tokens:
+        return NOTHING
     share = demand.max_num_batched_tokens / _FEW_TOKENS
-    return Interval(*(gib(each[bound] * share) for bound in ("low", "expected", "high")))
+    always, batch = fact("memory", "slack_gib"), fact("memory", "slack_batch_gib")
+    found = Interval(*(gib(always[bound] + batch[bound] * share) for bound in ("low", "expected", "high")))
+    drafts = fact_interval("slack_recurrent_drafter_gib") if demand.drafts_recurrent else NOTHING
+    return found + demand.in_flight + drafts
 
 
 def graphs_estimate(demand: Demand) -> Interval:

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..._base.layers import Value
 from ..._facts.models.config import ConfigJson, number
 
 # The numbers of hosts that fleets have: cables and rings join two and three, switches four and eight.
 FLEETS = (1, 2, 3, 4, 8)
+PARTITION = "VLLM_PP_LAYER_PARTITION"
 # Elements of a weight that share a scale, where the checkpoint doesn't say; a rank holds whole ones.
 _BLOCKS = {"fp8": 128, "awq": 128, "gptq": 128, "modelopt": 16}
 
@@ -120,6 +122,19 @@ def _block(config: Mapping[Any, Any], quantization: str | None) -> int:
     if isinstance(size, int) and size > 0:
         return size
     return _BLOCKS.get(str(written.get("quant_method") or quantization), 1)
+
+
+def stage_layers(config: Mapping[str, Any] | None, count: int, variables: Mapping[str, Value]) -> list[int] | None:
+    """The layers of each pipeline stage: as `PARTITION` says, else as even as it goes, where the last stage has fewest
+    (vllm/distributed/utils.py, get_pp_indices); None where config.json doesn't say how many there are."""
+    layers = _layers(ConfigJson(config or {}).text)
+    if layers is None:
+        return None
+    written = str(variables[PARTITION].value).split(",") if PARTITION in variables else []
+    if len(written) == count and all(part.strip().isdecimal() for part in written):
+        return [int(part) for part in written]
+    each, left = divmod(layers, count)
+    return [each + (count - 2 - left < at <= count - 2) for at in range(count)]
 
 
 def _layers(text: Mapping[Any, Any]) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,20 +15,23 @@ from ..._base.layers import Layer, Value
 from ..._base.place import Place
 from ..._base.sizes import is_bytes, quantity, size
 from ..._facts.models.config import ConfigJson
-from ..._facts.models.parameters import drafter_bytes, size_of_weights
+from ..._facts.models.parameters import drafter_bytes, encoder_bytes, size_of_weights, stages
+from ..._facts.models.purpose import CHAT, TRANSCRIBE
 from ..interface import EMPTY_POOL
 from ..memory.boots import boot_key, own_calibration
 from ..memory.budget import Share
-from ..memory.estimate import BATCHED, Calibration, Demand, published_calibration
+from ..memory.estimate import BATCHED, NOTHING, Calibration, Demand, Interval, exactly, published_calibration
 from ..observed import Observed
 from ..placed import Placed
 from . import adapters, host_memory
-from .activations import Start, peak, takes_images
-from .catalogue.version import parse
+from .activations import Start, counts, layer, peak, takes_images
+from .catalogue.version import Version, parse
+from .division import stage_layers
 from .kv import ServiceKv, kv_for_service
 from .kv.config import keeps_nothing
 from .kv.release import requested_bytes
 from .placement import ESTIMATE, ESTIMATES_SINCE, group_layers
+from .runner import VARIABLE, Batch, Service, start, without_images
 from .text.flags import draft_repository
 
 # vLLM's own choices for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
@@ -45,6 +48,7 @@ class VllmSizing:
     demand: of one rank. key: under which its boots are kept. kv: its cache, None where it can't be sized; by the
     release that the recipe names or, where it names none, by the one that its image was seen to hold, which only
     figures come from. config: the model's config.json, None where it isn't known.
+    rank_weights: what each host's rank holds, where pipeline stages hold different layers.
     match_unit: tokens by which shared beginnings are compared, None for the release's own.
     """
 
@@ -53,11 +57,13 @@ class VllmSizing:
     kv: ServiceKv | None
     config: Mapping[str, Any] | None
     match_unit: int | None = None
+    rank_weights: Mapping[str, Interval] = field(default_factory=dict)
 
     def demand_on(self, host: str, observed: Observed) -> Demand:
         """The demand on one host, with what the last boot there has shown."""
         record = observed.boots.get(host, {}).get(self.key)
-        return replace(self.demand, observed=own_calibration(record, self._tokens)) if record else self.demand
+        demand = replace(self.demand, rank_weights=self.rank_weights.get(host))
+        return replace(demand, observed=own_calibration(record, self._tokens)) if record else demand
 
     def _tokens(self, size: int) -> int | None:
         pool = self._filled(size)
@@ -215,6 +221,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
     if not (recorded and _has_own_drafter(placed)):
         findings += _drafter_unknown(placed, values)
     weights = _weights(placed, drafts="speculative-config" in values)
+    begins = _start(placed, kv, values, batched)
     in_host, uncounted = host_memory.kept_by(placed, placed.flags)
     findings += uncounted
     demand = Demand(
@@ -236,8 +243,11 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
         flashinfer=_flashinfer(placed, config, values),
         estimates_graphs=not eager and _estimates_graphs(placed),
         pool_weight=workload.get("pool_weight", 1),
-        activations=None if config is None else peak(config, _start(config, kv, values, batched)),
-        takes_images=config is not None and takes_images(config) and not _without_images(values),
+        activations=None if config is None else peak(config, begins),
+        takes_images=config is not None and takes_images(config) and not without_images(values),
+        reads_layers=begins.read_layers > 0,
+        drafts_recurrent=bool(kv and kv.model.recurrent and kv.layout.settings.drafters),
+        in_flight=held_in_flight(config, begins, _whole(values.get("pipeline-parallel-size"), 1)),
         adapters=lora.slots if lora else 0,
         offload=in_host.size + (lora.copies if lora else 0),
         utilization=values.get("gpu-memory-utilization"),
@@ -252,7 +262,9 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
         findings += [replace(problem, severity="warning") for problem in problems]
         findings += _assumed_release(placed) if kv and not seen else []
     match_unit = _whole(values.get("prefix-match-unit"), 0) or None
-    return VllmSizing(demand, _key(placed, values), kv, config, match_unit), findings
+    return VllmSizing(
+        demand, _key(placed, values), kv, config, match_unit, _rank_weights(placed, values, demand)
+    ), findings
 
 
 def _flashinfer(placed: Placed, config: Mapping[str, Any] | None, flags: Mapping[str, Any]) -> bool:
@@ -292,10 +304,11 @@ class _Weights:
 def _weights(placed: Placed, *, drafts: bool) -> _Weights:
     """The size that is known, else what its config.json comes to; each with the model that drafts for it."""
     model, known = placed.model, placed.model["weights_bytes"]
-    drafter = _drafter_bytes(placed)
-    whole = None if known is None else known + drafter
     if placed.config is None:
-        return _Weights(whole)
+        return _Weights(None if known is None else known + _drafter_bytes(placed))
+    values = {name: decided.value for name, decided in placed.flags.items()}
+    drafter = _drafter_bytes(placed) - (encoder_bytes(placed.config) if without_images(values) else 0)
+    whole = None if known is None else known + drafter
     online = _online(placed)
     named = ("", online) if online else (model["repository"], model["quantization"])
     found = size_of_weights(placed.config, *named, drafts=drafts)
@@ -303,6 +316,19 @@ def _weights(placed: Placed, *, drafts: bool) -> _Weights:
         return _Weights(whole, copied=found.copied if found else None)
     source = f"estimated: parameters by config.json, quantized as {found.quantized}"
     return _Weights(found.expected + drafter, (found.low + drafter, found.high + drafter), source, found.copied)
+
+
+def _rank_weights(placed: Placed, flags: Mapping[str, Any], demand: Demand) -> dict[str, Interval]:
+    """By host, what its rank holds; ranks of one stage are next to each other."""
+    count = _whole(flags.get("pipeline-parallel-size"), 1)
+    layers = stage_layers(placed.config, count, placed.environments[placed.head.name])
+    if count == 1 or demand.weights_bytes is None or placed.config is None or layers is None:
+        return {}
+    tensor = max(1, len(placed.hosts) // count)
+    low, high = demand.weights_bounds or (demand.weights_bytes, demand.weights_bytes)
+    columns = [stages(placed.config, size, layers, tensor) for size in (low, demand.weights_bytes, high)]
+    of_stage = [Interval(*column) for column in zip(*columns, strict=True)]
+    return {host.name: of_stage[min(at // tensor, count - 1)] for at, host in enumerate(placed.hosts)}
 
 
 def _drafter_bytes(placed: Placed) -> int:
@@ -416,27 +442,33 @@ def _known_by(placed: Placed, flags: Mapping[str, Any], batched: int) -> dict[st
     return {**({"linear-backend": kernel.value} if kernel else {}), **flags, BATCHED: batched}
 
 
-def _start(config: Mapping[str, Any], kv: ServiceKv | None, flags: Mapping[str, Any], batched: int) -> Start:
-    """What the profiling pass of this start depends on."""
-    release = kv.layout.settings.release if kv else None
-    hybrid = bool(kv and kv.model.recurrent)
-    dense = not ConfigJson(config).is_mixture
-    return Start(
-        tokens=batched,
-        sequences=kv.layout.settings.max_num_seqs if kv else _whole(flags.get("max-num-seqs"), SEQUENCES),
-        ranks=_whole(flags.get("tensor-parallel-size"), 1),
-        drafts="speculative-config" in flags,
-        second_runner=release is not None and release.since("0.25") and dense and not hybrid,
-        sees=not _without_images(flags),
+def _start(placed: Placed, kv: ServiceKv | None, flags: Mapping[str, Any], batched: int) -> Start:
+    """What the profiling pass of this start depends on; where the release isn't known, as the default image's."""
+    config = placed.config or {}
+    ranks = _whole(flags.get("tensor-parallel-size"), 1)
+    batch = Batch(batched, sequences(placed.flags), ranks, ConfigJson(config).positions or 0)
+    if kv:
+        decided, hybrid = kv.layout.settings, bool(kv.model.recurrent)
+        block = decided.user_block or decided.model_block or 0
+        batch = Batch(batched, decided.max_num_seqs, ranks, decided.max_model_len, block, hybrid)
+    forced = placed.environments[placed.head.name].get(VARIABLE)
+    service = Service(
+        config,
+        placed.drafter,
+        flags,
+        pools=placed.recipe["kind"] not in (CHAT, TRANSCRIBE),
+        forced=None if forced is None else str(forced.value).strip(),
     )
+    return start(service, batch, parse(placed.image["release"] or fact("image", "release")) or Version("", ()))
 
 
-def _without_images(flags: Mapping[str, Any]) -> bool:
-    """Whether no request may bring images or videos, so that the encoder is not profiled. A kind that the option does
-    not name is allowed."""
-    limits = flags.get("limit-mm-per-prompt")
-    nothing = isinstance(limits, Mapping) and "image" in limits and not any(limits.values())
-    return nothing or flags.get("language-model-only") is True
+def held_in_flight(config: Mapping[str, Any] | None, begins: Start, stages: int) -> Interval:
+    """What a pipeline keeps for its further batches, of which it has as many as stages and at most one more; and what
+    the runner keeps for penalties."""
+    if config is None:
+        return NOTHING
+    each = round(layer(config, replace(begins, latent=0))) if stages > 1 else 0
+    return Interval(0, each * (stages - 1), each * stages) + exactly(counts(config, begins))
 
 
 def _key(placed: Placed, flags: Mapping[str, Any]) -> str:

@@ -8,8 +8,9 @@ prediction layer some quantize all and some none. That, and nothing else, makes 
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,13 +64,15 @@ class WeightsSize:
 
 @dataclass
 class Parameters:
-    """Numbers of parameters. kept: as trained in every checkpoint, copied: of these what no rank shares out. output:
-    what makes logits, quantized by few. main: quantized by every method. varying: what some leave as it is. drafting:
-    the prediction layers, which some leave out. is_mixture: of experts."""
+    """Numbers of parameters. kept: as trained in every checkpoint, copied: of these what no rank shares out.
+    embedding, vision: of these too. output: what makes logits, quantized by few. main: quantized by every method.
+    varying: what some leave as it is. drafting: the prediction layers, which some leave out. is_mixture: of experts."""
 
     is_mixture: bool = False
     kept: float = 0
     copied: float = 0
+    embedding: float = 0
+    vision: float = 0
     output: float = 0
     main: float = 0
     varying: float = 0
@@ -113,6 +116,36 @@ def size_of_weights(
     )
 
 
+def encoder_bytes(config: Mapping[str, Any]) -> int:
+    """The encoder for images, which vLLM leaves out where no request may bring any (vllm/model_executor/models/
+    interfaces.py, _mark_tower_model); quantized by none."""
+    return round(_WHOLE * _vision(config))
+
+
+# Models whose every pipeline stage has the embedding (vllm/model_executor/models, qwen3_next.py, qwen3_5.py,
+# qwen3_moe.py, nemotron_h.py, gemma4.py of 0.22 to 0.33); else the first alone, and the last where it makes logits too.
+_EMBEDS_EVERYWHERE = ("Qwen3Next", "Qwen3_5", "Qwen3Moe", "Qwen3VLMoe", "NemotronH", "Gemma4")
+
+
+def stages(config: Mapping[str, Any], whole: int, layers: Sequence[int], tensor: int) -> list[int]:
+    """What one rank of each pipeline stage holds of a model of so many bytes. layers: of each stage. tensor: ranks of a
+    stage. The encoder for images is on all."""
+    counted = parameters(config)
+    if counted is None or not sum(layers):
+        return [math.ceil(whole / (len(layers) * tensor))] * len(layers)
+    embedding, output, encoder = (_WHOLE * one for one in (counted.embedding, counted.output, counted.vision))
+    everywhere = str(ConfigJson(config).architecture).startswith(_EMBEDS_EVERYWHERE)
+    copied = _WHOLE * (counted.copied - counted.vision)
+    shared = whole - embedding - output - encoder - copied
+    found = []
+    for at, count in enumerate(layers):
+        last = at == len(layers) - 1
+        ends = embedding if at == 0 or everywhere or (last and not output) else 0
+        part = count / sum(layers)
+        found.append(math.ceil((ends + (output if last else 0) + part * shared) / tensor + part * copied + encoder))
+    return found
+
+
 def drafter_bytes(config: Mapping[str, Any], repository: str) -> int:
     """What a drafter adds to the weights of the model that it drafts for; 0 where its config.json lacks the shape.
 
@@ -152,12 +185,13 @@ def parameters(config: Mapping[str, Any]) -> Parameters | None:
         return None
     found = Parameters(is_mixture=file.is_mixture)
     tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings", False)) is True or _is_encoder(text)
-    found.kept += file.vocabulary * hidden
+    found.embedding = file.vocabulary * hidden
+    found.vision = _vision(config)
     found.output = 0 if tied else file.vocabulary * hidden
     for index, kind in enumerate(kinds):
         _add_layer(found, text, kind, index, len(kinds))
-    found.copied += _vision(config)
-    found.kept += found.copied
+    found.copied += found.vision
+    found.kept += found.embedding + found.copied
     found.drafting = _drafting(text, found, kinds)
     return found
 
