@@ -19,6 +19,7 @@ from .._base.sizes import is_bytes, quantity, size
 from .._facts.models.config import ConfigJson, number
 from .._facts.models.parameters import size_of_weights
 from .interface import EMPTY_POOL
+from .kept import Keeps, kept
 from .memory.boots import boot_key, own_calibration
 from .memory.budget import Share
 from .memory.estimate import Demand, published_calibration
@@ -34,13 +35,16 @@ _MOST = 0.99
 @dataclass(frozen=True)
 class Settings:
     """What the decided options say of the pool. context: tokens of the longest request, None for the model's own.
-    at_once: requests. value_bytes: of one number in the cache, None where that isn't known. tensor, pipeline: how the
-    model is divided. page: tokens by which the pool is cut. aside: bytes that it computes in, aside_is: where they are
-    from. batched: the option for the tokens that it computes at once. tokens: the one that caps the pool."""
+    at_once: requests. value_bytes: of one number in the cache, None where that isn't known. keeps: options that keep
+    memory beside it, as keeps_source says. tensor, pipeline: how the model is divided. page: tokens by which the pool
+    is cut. aside: bytes that it computes in, aside_is: where they are from. batched: the option for the tokens that it
+    computes at once. tokens: the one that caps the pool."""
 
     context: int | None
     at_once: int
     value_bytes: int | None
+    keeps: Mapping[str, Keeps]
+    keeps_source: str
     tensor: int
     pipeline: int
     page: int
@@ -121,10 +125,10 @@ def free_part(needed: int, share: Share) -> float:
 
 
 def size_service(
-    placed: Placed, settings: Settings, option: str, ignored: frozenset[str]
+    placed: Placed, settings: Settings, option: str, ignored: frozenset[str], more: Mapping[str, Any]
 ) -> tuple[PagedSizing, list[Finding]]:
     """The demand of one rank, from what is decided before memory is. option: by which an owner gives it a part of what
-    is free. ignored: options that change no memory."""
+    is free. ignored: options that change no memory. more: options that stand in a file."""
     config = ConfigJson(placed.config or {})
     context = settings.context or config.positions or 0
     cell = _token_bytes(config, settings) if context else None
@@ -137,6 +141,7 @@ def size_service(
     written = values.get(option)
     records = placed.recipe["memory"].get("calibrations", [])
     weights, known = _weights(placed), placed.model["weights_bytes"]
+    in_host, uncounted = kept(settings.keeps, {**values, **more}, placed.place, settings.keeps_source)
     demand = Demand(
         service=placed.name,
         # a written part is of weights and pool, beside which it computes
@@ -160,6 +165,7 @@ def size_service(
         pool_option=settings.tokens,
         pool_weight=placed.settings["workload"].get("pool_weight", 1),
         activations=settings.aside,
+        offload=in_host,
         limits=(limits["min"], limits["max"]),
     )
     image, model = placed.image, placed.model
@@ -167,7 +173,7 @@ def size_service(
     reference = image["digest"] or image["reference"]
     key = boot_key(reference, model["repository"], model["revision"], relevant, {}, len(placed.hosts))
     findings = [*_not_measured(placed, settings)] if cell else [*_unknown(placed, config, settings, option)]
-    return PagedSizing(demand, key, cell, context, settings.page), findings
+    return PagedSizing(demand, key, cell, context, settings.page), [*findings, *uncounted]
 
 
 def _weights(placed: Placed) -> Any:

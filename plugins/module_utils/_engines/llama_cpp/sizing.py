@@ -12,9 +12,10 @@ from ..._base.gb10 import fact
 from ..._base.layers import Value
 from ..._base.place import Place
 from ..._base.schema import check
-from ..._base.sizes import gib, quantity
+from ..._base.sizes import MIB, gib, quantity
 from ..._facts.models.gguf import FACTS, PROJECTOR
 from ..interface import EMPTY_POOL
+from ..kept import Keeps, kept
 from ..memory.boots import boot_key, own_calibration
 from ..memory.budget import Share
 from ..memory.estimate import Calibration, Demand, Interval, published_calibration
@@ -25,6 +26,14 @@ from .buffers import Buffers, Settings, buffers, known
 from .launch import slots
 
 _SOURCE = "the file's own header"
+_KEPT_PROMPTS_MIB = 8192  # by itself
+_KEEPS = {
+    "cache-ram": Keeps("earlier prompts, as many as there are", MIB),
+    "moe-cache-mib": Keeps("experts", MIB),
+    "ctx-checkpoints": Keeps("states of each slot at earlier points of its prompt"),
+    **dict.fromkeys(("lora", "lora-scaled", "control-vector", "control-vector-scaled"), Keeps("adapters")),
+    **dict.fromkeys(("models-dir", "models-preset", "models-max"), Keeps("further models, each with its cache")),
+}
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,9 @@ def size_service(placed: Placed, observed: Observed) -> tuple[LlamaSizing, list[
     cache = max((rank.cache for rank in ranks.values()), default=None)
     limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
     records = placed.recipe["memory"].get("calibrations", [])
+    in_host, uncounted = kept(
+        _KEEPS, {"cache-ram": _KEPT_PROMPTS_MIB, **values}, placed.place, "llama.cpp, common/arg.cpp"
+    )
     demand = Demand(
         service=placed.name,
         requested=lambda total, share: int(total * share),
@@ -104,10 +116,11 @@ def size_service(placed: Placed, observed: Observed) -> tuple[LlamaSizing, list[
         calibration=published_calibration(records, len(placed.hosts), values),
         kv_bytes=cache,
         kv_cache_memory_bytes=cache,
-        offload=_kept_prompts(values),
+        offload=in_host,
         own_processes=Interval(*(gib(processes[bound]) for bound in ("low", "expected", "high"))),
         limits=(limits["min"], limits["max"]),
     )
+    findings += uncounted
     image, model = placed.image, placed.model
     model_name = f"{model['repository']}/{model.get('file')}"
     key = boot_key(image["digest"] or image["reference"], model_name, model["revision"], values, {}, len(placed.hosts))
@@ -207,12 +220,6 @@ def _of_draft(values: Mapping[str, Any], settings: Settings | None) -> Settings 
 def _together(parts: Sequence[Buffers]) -> Buffers:
     """Of a rank, what its models set up."""
     return Buffers(*(sum(sizes) for sizes in zip(*((one.model, one.cache, one.compute) for one in parts), strict=True)))
-
-
-def _kept_prompts(values: Mapping[str, Any]) -> int:
-    """Earlier prompts' caches, which it keeps in the host's memory."""
-    mib = quantity(values.get("cache-ram"))
-    return (8192 if mib is None else mib) << 20
 
 
 def _unknown(

@@ -15,6 +15,7 @@ from ..._base.findings import Finding, error
 from ..._base.layers import Layer
 from ..._base.sizes import MIB, quantity, size
 from .. import paged
+from ..kept import GB, Keeps
 from ..memory.budget import Share
 from ..options import first_of
 from ..placed import Placed
@@ -22,6 +23,24 @@ from .spec import AT_ONCE, CHUNK, PIPELINE, TENSOR, WITHOUT_MEMORY
 
 _FRACTION, _TOKENS = "mem-fraction-static", "max-total-tokens"
 _VALUE_BYTES = {"fp8_e5m2": 1, "fp8_e4m3": 1, "bf16": 2, "bfloat16": 2}
+_SOURCE = "sglang/srt/server_args.py, release 0.5.23"
+_KEEPS = {
+    "hicache-size": Keeps("a cache of earlier prompts", GB),
+    "mm-preprocess-cache-size-mb": Keeps("processed images", MIB),
+    "enable-hierarchical-cache": Keeps(
+        "a cache of hicache-ratio times the pool, twice by itself", unless="hicache-size"
+    ),
+    "hicache-host-memory-fraction": Keeps("a cache of a part of what is free", unless="hicache-size"),
+    **dict.fromkeys(("enable-lmcache", "lmcache-config-file"), Keeps("LMCache keeps what a file of its own says")),
+    **dict.fromkeys(("enable-flexkv", "flexkv-config-file"), Keeps("FlexKV keeps what a file of its own says")),
+    **dict.fromkeys(("enable-mm-global-cache", "enable-prefix-mm-cache"), Keeps("a cache of encoder outputs")),
+    "enable-unified-cache-external-linker": Keeps("a cache of a program of its own"),
+    **dict.fromkeys(("enable-weights-cpu-backup", "enable-draft-weights-cpu-backup"), Keeps("a copy of the weights")),
+    **dict.fromkeys(
+        ("speculative-draft-model", "speculative-draft-model-path"), Keeps("a drafter's weights and cache")
+    ),
+    **dict.fromkeys(("enable-lora", "lora-paths", "uno-lora-path"), Keeps("adapters and the places for them")),
+}
 # Hosts whose free memory differs by more are refused (model_runner.py, 0.5.9; distributed/bootstrap.py, 0.5.23).
 _ALIKE, _CHECK = 0.9, "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK"
 
@@ -36,7 +55,7 @@ class SglangSizing(paged.PagedSizing):
 
 def size_service(placed: Placed) -> tuple[SglangSizing, list[Finding]]:
     values = {name: decided.value for name, decided in placed.flags.items()}
-    sized, findings = paged.size_service(placed, _settings(placed, values), _FRACTION, WITHOUT_MEMORY)
+    sized, findings = paged.size_service(placed, _settings(placed, values), _FRACTION, WITHOUT_MEMORY, {})
     return SglangSizing(**vars(sized)), findings
 
 
@@ -54,6 +73,8 @@ def _settings(placed: Placed, values: Mapping[str, Any]) -> paged.Settings:
         context=quantity(values.get("context-length")),
         at_once=at_once,
         value_bytes=_value_bytes(placed, values.get("kv-cache-dtype", "auto")),
+        keeps=_KEEPS,
+        keeps_source=_SOURCE,
         tensor=tensor,
         pipeline=pipeline,
         page=values.get("page-size", 64),

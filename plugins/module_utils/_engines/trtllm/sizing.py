@@ -14,6 +14,7 @@ from ..._base.findings import Finding
 from ..._base.layers import Layer
 from ..._base.sizes import MIB, quantity
 from .. import paged
+from ..kept import Keeps
 from ..memory.budget import Share
 from ..options import first_of
 from ..placed import Placed
@@ -21,6 +22,13 @@ from .spec import AT_ONCE, BATCHED, EXTRA, PIPELINE, TENSOR, WITHOUT_MEMORY
 
 _KV, _FRACTION, _TOKENS = "kv_cache_config", "free_gpu_memory_fraction", "max_tokens"
 _VALUE_BYTES = {"fp8": 1, "bfloat16": 2, "float16": 2}
+_SOURCE = "tensorrt_llm/llmapi/llm_args.py, release 1.2"
+_KEEPS = {
+    "kv_cache_config.host_cache_size": Keeps("a cache of earlier prompts", 1),
+    "speculative_config": Keeps("a drafter's weights and cache"),
+    **dict.fromkeys(("lora_config", "peft_cache_config"), Keeps("adapters and the places for them")),
+    "kv_connector_config": Keeps("a connector that keeps what its own settings say"),
+}
 # By itself 64 tokens in the PyTorch backend's older releases, 32 since 1.0 (kv_cache_config.tokens_per_block).
 _PAGE = 64
 # The most that a batched token took of the profiling pass of another engine (data/gb10.yml, activation_mib_per_token):
@@ -30,7 +38,9 @@ _MIB_A_TOKEN = 0.65
 
 def size_service(placed: Placed) -> tuple[paged.PagedSizing, list[Finding]]:
     values = {name: decided.value for name, decided in placed.flags.items()}
-    return paged.size_service(placed, _settings(placed, values), f"{EXTRA}: {_KV}.{_FRACTION}", WITHOUT_MEMORY)
+    in_file = {**(values.get(EXTRA) or {}), **{f"{_KV}.{name}": value for name, value in cache_options(values).items()}}
+    settings = _settings(placed, values)
+    return paged.size_service(placed, settings, f"{EXTRA}: {_KV}.{_FRACTION}", WITHOUT_MEMORY, in_file)
 
 
 def sequences(values: Mapping[str, Any]) -> int:
@@ -54,6 +64,8 @@ def _settings(placed: Placed, values: Mapping[str, Any]) -> paged.Settings:
         context=quantity(values.get("max-seq-len")),
         at_once=sequences(values),
         value_bytes=unquantized if kind == "auto" else _VALUE_BYTES.get(kind),
+        keeps=_KEEPS,
+        keeps_source=_SOURCE,
         tensor=first_of(values, TENSOR) or 1,
         pipeline=first_of(values, PIPELINE) or 1,
         page=_PAGE,

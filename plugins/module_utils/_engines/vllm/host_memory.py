@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..._base.findings import Finding, error, warning
+from ..._base.findings import Finding, error
 from ..._base.layers import Value
 from ..._base.place import Place
 from ..._base.sizes import gib
 from ..._facts.models.config import ConfigJson
+from ..kept import uncounted
 from ..placed import Placed
 
 Settings = Mapping[str, Any]
@@ -28,6 +29,7 @@ _LMCACHE_GIB = 5.0  # lmcache/v1/config.py, max_local_cpu_size
 # Each of the two processes that keep processed images has one (vllm/config/multimodal.py). What 4 GiB of them come to
 # is in the growth of the processes that was measured.
 _IMAGE_CACHES, _IMAGE_CACHE_GIB = 2, 4.0
+_COUNTED = "OffloadingConnector with cpu_bytes_to_use"
 _SOURCE = "vllm/distributed/kv_transfer/kv_connector/factory.py of 0.33.0; docs/memory.md"
 
 
@@ -70,7 +72,7 @@ def kept(flags: Settings, environment: Mapping[str, str], place: Place, ranks: R
         try:
             more = _count(name)(_extra(settings), environment, ranks)
         except _UncountedError as why:
-            findings.append(_uncounted(where, name, str(why)))
+            findings.append(uncounted(where, name, str(why), _SOURCE, _COUNTED))
         except ValueError as cause:
             findings.append(_refused(where, name, str(cause)))
         else:
@@ -173,19 +175,6 @@ def _count(name: str) -> _Count:
     return _COUNTS.get(name, partial(_unknown, "a connector that the plan does not know"))
 
 
-def _uncounted(place: Place, name: str, why: str) -> Finding:
-    return warning(
-        "memory-uncounted",
-        place,
-        found=f"{name}, which counts nothing in the plan: {why}",
-        expected="a connector whose memory the options tell",
-        remedy="subtract its memory yourself: write workload.pool smaller by it, or use OffloadingConnector with "
-        "cpu_bytes_to_use",
-        source=_SOURCE,
-        kind="memory",
-    )
-
-
 def _refused(place: Place, name: str, cause: str) -> Finding:
     return error(
         "memory-connector",
@@ -202,7 +191,8 @@ def _encoder_caches(flags: Settings, place: Place) -> Iterator[Finding]:
     settings = flags.get("ec-transfer-config")
     name = settings.get("ec_connector") if isinstance(settings, Mapping) else None
     if name is not None and name != "ECExampleConnector":  # which keeps what it writes on a disk
-        yield _uncounted(place.below("flags", "ec-transfer-config"), str(name), "a cache of encoder outputs")
+        at = place.below("flags", "ec-transfer-config")
+        yield uncounted(at, str(name), "a cache of encoder outputs", _SOURCE, _COUNTED)
 
 
 def _images(flags: Settings) -> int:
