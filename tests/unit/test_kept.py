@@ -92,7 +92,7 @@ def test_what_sglang_does_not_tell_counts_nothing_and_says_so(flags: dict[str, A
 
 def test_tensorrt_llms_caches_are_lines_or_named() -> None:
     def of(**options: Any) -> dict[str, Any]:
-        return planned(TRTLLM, api_key_file=None, flags={"extra-llm-api-options": options})
+        return planned(TRTLLM, open=True, flags={"extra-llm-api-options": options})
 
     assert offload(of(kv_cache_config={"host_cache_size": 8 * GIB})) == 8 * GIB
     assert "speculative_config" in uncounted(of(speculative_config={"decoding_type": "Eagle"}))[0]
