@@ -67,9 +67,9 @@ def main(arguments: list[str]) -> int:
             print(f"vllm {version}: pip found neither a source archive nor a wheel: {error}", file=sys.stderr)
             return 1
         if options.command == "check":
-            told = [*differences(release)]
-            differs = differs or bool(told)
-            print("\n".join(f"{version}: {line}" for line in told or ["as the catalogue says"]), flush=True)
+            found = [*differences(release)]
+            differs = differs or bool(found)
+            print("\n".join(f"{version}: {line}" for line in found or ["as the catalogue says"]), flush=True)
             continue
         write(release)
         print(f"{version}: {len(release.options)} options, {len(release.variables)} variables")

@@ -85,7 +85,7 @@ def test_sglangs_caches_are_lines(flags: dict[str, Any], size: int) -> None:
         {"lora-paths": "a=/x"},
     ],
 )
-def test_what_sglang_does_not_tell_counts_nothing_and_says_so(flags: dict[str, Any]) -> None:
+def test_an_unknown_size_of_sglang_counts_nothing(flags: dict[str, Any]) -> None:
     (shown,) = uncounted(planned(SGLANG, flags=flags))
     assert next(iter(flags)) in shown and "counts nothing" in shown
 

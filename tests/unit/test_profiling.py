@@ -112,9 +112,7 @@ def begun(name: str, release: str, **flags: Any) -> Start:
     assert version is not None
     forced, pools, hybrid = flags.pop("forced", None), flags.pop("pools", False), flags.pop("hybrid", False)
     drafter = flags.pop("drafter", None)
-    return start(
-        Service(config(name), drafter, flags, pools, forced), Batch(8192, 4, 1, 32768, hybrid=hybrid), version
-    )
+    return start(Service(config(name), drafter, flags, pools, forced), Batch(8192, 4, 1, 32768, hybrid=hybrid), version)
 
 
 def drafting(method: str) -> dict[str, Any]:

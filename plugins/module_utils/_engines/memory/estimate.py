@@ -246,7 +246,7 @@ def _graphs_of_many(demand: Demand) -> int:
 def _predicted_runtime(demand: Demand) -> int:
     """The peak of the profiling pass, what a loader keeps, and what vLLM counts besides: on a memory that CPU and GPU
     share, what the engine's process itself grows by meanwhile."""
-    parts = ["base_image_gib" if demand.takes_images else "base_gib"]
+    parts = ["base_image_gib" if demand.takes_images and demand.ranks == 1 else "base_gib"]
     parts += [] if demand.enforce_eager else ["compile_gib"]
     parts += ["drafter_gib"] if demand.reads_layers else []
     parts += ["instanttensor_gib"] if demand.load_format == "instanttensor" else []
