@@ -158,6 +158,8 @@ IO = {
     "_operations/update/change.py": "updates a host, and puts it back",
     "_operations/update/look.py": "reads what an update would change",
     "_operations/undo/survey.py": "reads a host, and puts it back",
+    "_operations/init/look.py": "looks for machines, and logs into them",
+    "_subjects/fabric/peers_seen.py": "sends and receives raw frames",
     "_engines/llama_cpp/catalogue.py": "reads data/llama_cpp_catalogue.json",
     "_engines/sglang/catalogue.py": "reads data/sglang_catalogue.json",
     "_engines/trtllm/catalogue.py": "reads data/trtllm_catalogue.json",

@@ -229,6 +229,7 @@ BY_HAND = [
         "write hosts: [titan, spark-2, spark-3, spark-4]", {(*P, "hosts"): [*HOSTS]}),
     Row("fabric-cable-form", {C0: {}}, "write {ends: [spark-2:1, spark-3:1], index: 0}", {C0: {"ends": CABLE,
         "index": 0}}),
+    Row("fabric-keeper-addresses", {(*F, "keeper"): "others"}, "write addresses:", {C0: hand(LEFT, RIGHT)}),
     Row("fabric-unknown-host", {C0: ["spark-2:1", "spark-9:1"]}, 'write "spark-', {C0: CABLE}),
     Row("fabric-unknown-port", {C0: ["spark-2:2", "spark-3:1"]}, "or spark-2:1", {C0: CABLE}),
     Row("fabric-same-host", {C0: ["spark-2:0", "spark-2:1"]}, "write the host that the other end goes to",

@@ -116,6 +116,9 @@ def _sysfs(root: Path, store: Path) -> None:
     names = {"product_name": "NVIDIA_DGX_Spark", "sys_vendor": "NVIDIA", "board_vendor": "NVIDIA"}
     for name, value in (names | {"bios_version": "5.36_0ACUM027"}).items():
         _write(store / "class/dmi/id" / name, f"{value}\n")
+    # Without its class: what looks for NVIDIA's driver by that finds no GPU here, as there is no driver.
+    for name, value in (("vendor", "0x10de"), ("device", "0x2e12")):
+        _write(store / "bus/pci/devices/000f:01:00.0" / name, f"{value}\n")
     hotplug = store / "devices/platform/MTKP0001:00/pcie_hotplug"
     _write(hotplug / "hotplug_enabled", f"{int((root / HOTPLUG_MARKER.lstrip('/')).exists())}\n")
     _write(hotplug / "debug_state", "1\n")
@@ -123,7 +126,7 @@ def _sysfs(root: Path, store: Path) -> None:
     for name, value in (("size", "7814037168"), ("queue/rotational", "0"), ("queue/scheduler", "[none] mq-deadline")):
         _write(disk / name, f"{value}\n")
     read_ahead = _write(disk / "queue/read_ahead_kb", "128\n")
-    for part in ("class", "block", "devices/platform"):
+    for part in ("class", "block", "devices/platform", "bus/pci/devices"):
         target = root / "sys" / part
         mount("overlay", target, "overlay", options=f"lowerdir={store / part}:{target},userxattr")
     # An overlay has no writable layer here, and remembers that a name was missing: wrong for what changes.

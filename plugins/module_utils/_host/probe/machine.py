@@ -76,6 +76,21 @@ def _has_gpu() -> bool:
     return any(vendor == _NVIDIA and kind.startswith("0x03") for vendor, kind in devices)
 
 
+def networks(routes: str) -> dict[str, list[str]]:
+    """``{interface: its IPv4 networks}`` of /proc/net/route's text, without default routes."""
+    found: dict[str, list[str]] = {}
+    for row in (line.split() for line in routes.splitlines()[1:]):
+        if len(row) > 7 and row[7] != "00000000":
+            address, mask = (socket.inet_ntoa(struct.pack("<L", int(row[at], 16))) for at in (1, 7))
+            found.setdefault(row[0], []).append(f"{address}/{mask}")
+    return found
+
+
+def read_networks() -> dict[str, list[str]]:
+    """`networks` of this machine."""
+    return networks(_text(Path("/proc/net/route")))
+
+
 def fragments(buddyinfo: str, page: int) -> dict[str, int]:
     """``{free, huge}`` in bytes of /proc/buddyinfo's text: all free pages, and those in blocks of 2 MiB or more."""
     counts = [line.split()[4:] for line in buddyinfo.splitlines()]

@@ -80,7 +80,10 @@ def read_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[Fabric, l
     segments, problems = _segments(settings)
     findings += problems
     findings += _speed_problems(settings["speeds"], segments)
-    rules = {segment.place: [*_segment_problems(segment, hosts, segments)] for segment in segments}
+    rules = {
+        segment.place: [*_segment_problems(segment, hosts, segments), *_keeper_problems(settings["keeper"], segment)]
+        for segment in segments
+    }
     rules = _merged(rules, _twice(segments))
     findings += [finding for problems in rules.values() for finding in problems]
     findings += _crossed_pairs([segment for segment in segments if not rules[segment.place]])
@@ -102,6 +105,18 @@ def _speed_problems(speeds: Mapping[str, int], segments: Sequence[Segment]) -> I
             found = f"{speed} Gb/s, and {speeds[others[0]]} at its other end {others[0]}"
             remedy = "write the speed of one end"
             yield fabric_error("fabric-speeds-differ", place, found=found, expected="one speed a cable", remedy=remedy)
+
+
+def _keeper_problems(keeper: str, segment: Segment) -> Iterator[Finding]:
+    """Addresses that others give can't be computed."""
+    if keeper == "others" and not segment.addresses:
+        yield fabric_error(
+            "fabric-keeper-addresses",
+            segment.place,
+            found="no addresses, and keeper: others",
+            expected="the addresses that the hosts have",
+            remedy="write addresses: {spark-2:1: [10.100.0.1/24, 10.100.1.1/24], ...}, or take keeper: others out",
+        )
 
 
 def _merged(*tables: Mapping[Place, list[Finding]]) -> dict[Place, list[Finding]]:

@@ -37,6 +37,7 @@ def plan_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[dict[str,
     written: ``fleet_fabric``, or None. A slice is a plain map::
 
         mode         static | link-local
+        keeper       fleet | others: who gives the interfaces their addresses
         transport    roce | socket;  rails: dual | single          what `_engines.environment` goes by
         gates        {rail_gbps, port_gbps}                         what `verify` demands of ib_write_bw on 200 Gb/s
         hotplug      off | keep                                     what becomes of the adapter's hot-plug
@@ -44,8 +45,9 @@ def plan_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[dict[str,
         interfaces   [{name, kind: cable | switch | link, segment, port, half, rdma_device, address, mtu,
                        speed_mbps (null: as read), peers: [{host, interface, port, half, rdma_device, address}]}]
         sysctl       {key: value} for the rails
-        netplan      the document as data, {} where the host has no interface in the fabric
-        files        {path: {mode, content or source}}; content null where no file of ours is to be
+        netplan      the document as data, {} where the host has no interface in the fabric, or others keep it
+        files        {path: {mode, content or source}}; content null where no file of ours is to be; without netplan's
+                     where others keep the fabric, since theirs may have its name
         units        {unit: enabled}: what takes an unfinished change back at boot
         bandwidth    {listen, measure}: what `verify` measures, as `_subjects.fabric.bandwidth.measurements` says
     """
@@ -85,11 +87,14 @@ def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], 
         for interface in _interfaces(end, settings, one)
     ]
     interfaces.sort(key=lambda interface: (interface["kind"] == "link", interface["port"], interface["half"]))
-    document = netplan.document(interfaces, settings["mode"]) if interfaces else {}
-    rails = [interface["name"] for interface in interfaces if interface["kind"] != "link"]
+    ours = interfaces if settings["keeper"] == "fleet" else []
+    document = netplan.document(ours, settings["mode"]) if ours else {}
+    rails = [interface["name"] for interface in ours if interface["kind"] != "link"]
     sysctl = _sysctl(rails)
+    own = {netplan.PATH: {"mode": netplan.MODE, "content": netplan.text(document) if document else None}}
     return {
         "mode": settings["mode"],
+        "keeper": settings["keeper"],
         "transport": settings["transport"],
         "rails": settings["rails"],
         "hotplug": settings["hotplug"],
@@ -99,13 +104,13 @@ def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], 
         "sysctl": sysctl,
         "netplan": document,
         "files": {
-            netplan.PATH: {"mode": netplan.MODE, "content": netplan.text(document) if document else None},
+            **(own if settings["keeper"] == "fleet" else {}),
             netplan.NETWORKMANAGER: {"mode": "0644", "content": netplan.networkmanager(rails) if rails else None},
             netplan.NETWORKMANAGER_PRE_UP: {"mode": "0755", **({"source": _PRE_UP} if rails else {"content": None})},
             SYSCTL_PATH: {"mode": "0644", "content": _sysctl_text(sysctl) if sysctl else None},
-            **(guard_files() if interfaces else {}),
+            **(guard_files() if ours else {}),
         },
-        "units": {_RECOVER: "enabled"} if interfaces else {},
+        "units": {_RECOVER: "enabled"} if ours else {},
     }
 
 

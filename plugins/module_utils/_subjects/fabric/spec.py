@@ -36,6 +36,7 @@ FABRIC: Spec = {
         "prefix": {"type": "int", "min": 16, "max": 30, "default": 24},
         "mtu": {"type": "int", "default": MTU},
         "mode": {"type": "str", "choices": ["static", "link-local"], "default": "static"},
+        "keeper": {"type": "str", "choices": ["fleet", "others"], "default": "fleet"},
         "transport": {"type": "str", "choices": ["roce", "socket"], "default": "roce"},
         "rails": {"type": "str", "choices": ["dual", "single"], "default": "dual"},
         "hotplug": {
@@ -151,6 +152,7 @@ class FabricDeclared(TypedDict):
     prefix: int
     mtu: int
     mode: str
+    keeper: str
     transport: str
     rails: str
     hotplug: str | bool

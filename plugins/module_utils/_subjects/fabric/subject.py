@@ -17,7 +17,7 @@ from .hotplug import judge_adapter
 from .judge import judge
 from .reading import READS
 
-# What the role fabric puts right; anything else is a cable, a machine or its firmware.
+# What the role fabric puts right where the fleet keeps the fabric; anything else is a cable, a machine or its firmware.
 _REPAIRED = {"fabric-link-down", "fabric-mtu", "fabric-address", "fabric-no-gid", "fabric-hotplug-on"}
 # What also comes of a host at the other end that is off.
 _OF_THE_PEER = {"fabric-no-carrier", "fabric-no-peer", "fabric-frames"}
@@ -77,7 +77,7 @@ def _difference(view: DriftContext, finding: Finding) -> Difference:
         finding.at.thing,
         found=finding.found,
         expected=finding.expected,
-        remedy="" if finding.rule in _REPAIRED else finding.remedy,
+        remedy="" if finding.rule in _REPAIRED and view.slice["fabric"]["keeper"] == "fleet" else finding.remedy,
         reason=finding.reason,
         source=finding.source,
     )
@@ -91,6 +91,8 @@ def _foreign_remedy(path: str) -> str:
 
 def _others_netplan(view: DriftContext) -> Iterator[Difference]:
     """Files of others that speak for our rails: netplan joins all files, so an interface would get both."""
+    if view.slice["fabric"]["keeper"] == "others":
+        return
     planned = {one["name"] for one in view.slice["fabric"]["interfaces"]}
     for file in view.state["netplan"] or ():
         strange = sorted({*file["claims"]} & ({*RAILS} | planned)) if planned else []

@@ -1,0 +1,68 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.init: readings in, files and a screen out. Reaches no host."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import read_networks
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import read_table, texts
+from ansible_collections.gb10.fleet.plugins.modules.init import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import write_new
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        hosts = {}
+        for one in options["hosts"]:
+            answer = variables["hostvars"][one["name"]].get("init_reading") or {}
+            if "reading" not in answer:
+                why = " ".join(str(answer.get("msg", "no answer")).split())
+                remedy = "mend that, or name the others alone: -e host=NAME,NAME"
+                raise AnsibleActionFail(
+                    harmless(f"nothing was written: {one['name']} could not be read: {why}; {remedy}")
+                )
+            hosts[one["name"]] = Host(one["address"], answer["reading"])
+        recipes = {
+            recipe.data["model"]["repository"]: name for name, recipe in load_all([ROOT / "recipes"])[0].recipes.items()
+        }
+        proposal = propose(
+            hosts, itertools.chain(*read_networks().values()), recipes, take_over=options["adopt"] is not False
+        )
+        users = {one["user"] for one in options["hosts"]} - {""}
+        files = texts(hosts, proposal, min(users, default=""), take_over=options["adopt"] is True)
+        folder = Path(options["folder"]).expanduser().absolute()
+        wanted = {folder / name: text for name, text in files.items()}
+        new = {path: text for path, text in wanted.items() if not _holds(path, text)}
+        show(f"\n{read_table(hosts)}\n")
+        for note in proposal.notes:
+            show(f"  {note}")
+        diff = write_new(new, "into", dry=self._task.check_mode)
+        written = "to be written" if self._task.check_mode else "written"
+        show(f"\n{written}: " + (", ".join(str(path) for path in new) or f"nothing, {folder} has it all as it is"))
+        show(f"next: ansible-playbook -i {folder} gb10.fleet.plan, once a service stands in fleet.yml\n")
+        return {**result, "changed": bool(new), "files": [*map(str, wanted)], "notes": [*proposal.notes], "diff": diff}
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return path.read_text("utf-8") == text
+    except (OSError, UnicodeError):
+        return False

@@ -1,0 +1,195 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.init_hosts: from nothing to machines that let this account in. It changes none of them."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import shlex
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ansible import constants as C  # noqa: N812 - as Ansible calls it
+from ansible import context
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.find import Machine, host_name
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import Login, Refused
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.look import (
+    account,
+    host_key,
+    log_in,
+    log_in_here,
+    look_around,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import found_table
+from ansible_collections.gb10.fleet.plugins.modules.init_hosts import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._questions import agreed, ask
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+HERE = "localhost"
+_NAME_THEM = "ansible-playbook gb10.fleet.init -e host=192.168.1.40,spark-3f1c.local"
+_NOBODY = (
+    "no Spark answered: none in NVIDIA Sync's list and ssh's files, none among the neighbours or by its own name; "
+    "it may be in another network (guest Wi-Fi) or still update after its first boot, and WSL passes no question on; "
+    f"give what you have: {_NAME_THEM}"
+)
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        user = options["user"]
+        if user and not host_name(user):
+            raise AnsibleActionFail("user: found what is no account's name; expected one like anna; write -e user=anna")
+        machines = _found(_named(options["hosts"]))
+        arguments = _ssh_arguments(variables)
+        logins = _logins(machines, user, arguments)
+        logins = self._keys_kept(machines, user, arguments, logins, options["keep_keys"])
+        sparks = {one: login for one, login in logins.items() if isinstance(login, Login) and login.is_spark}
+        for sentence in _left_out(logins):
+            show(f"left out: {sentence}")
+        if not sparks:
+            raise AnsibleActionFail("none of them can be read, for the reasons above; nothing was written")
+        hosts = _hosts(sparks, user, arguments)
+        if len(hosts) > (forks := int(context.CLIARGS.get("forks") or C.DEFAULT_FORKS)):
+            raise AnsibleActionFail(
+                f"{len(hosts)} hosts have to be read at the same time, and Ansible runs {forks}; add -f {len(hosts)}"
+            )
+        if any(login.sudo_password for login in sparks.values()) and not _has_password(variables):
+            password = ask(
+                "The sudo password there (asked once, kept nowhere):",
+                "write -K, or --become-password-file FILE",
+                private=True,
+            )
+            hosts = [{**one, "password": password} for one in hosts]
+            result["_ansible_no_log"] = True
+        return {**result, "changed": False, "hosts": hosts, "token": secrets.token_hex(8)}
+
+    def _keys_kept(
+        self,
+        machines: Sequence[Machine],
+        user: str,
+        arguments: Sequence[str],
+        logins: dict[Machine, Login | Refused],
+        keep: bool,
+    ) -> dict[Machine, Login | Refused]:
+        """The logins, tried again where host keys that nobody had compared may be kept."""
+        unknown = [one for one in machines if isinstance(found := logins[one], Refused) and found.unknown_key]
+        keys = {one: key for one in unknown if (key := host_key(one.name, arguments))}
+        if not keys:
+            return logins
+        show(
+            "Nobody has logged into these from this account. Each shows its key on its own screen by\n"
+            "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub; compare, or trust your cable:"
+        )
+        for one, (fingerprint, _line, _file) in keys.items():
+            show(f"  {one.name}  {fingerprint}")
+        question = "Keep these keys in your known_hosts? [yes]"
+        if self._task.check_mode or not (keep or agreed(question, "compare them above, then write -e host_keys=keep")):
+            return logins
+        for _fingerprint, line, file in keys.values():
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with file.open("a", encoding="utf-8") as stream:
+                stream.write(f"{line}\n")
+        return {**logins, **_logins([*keys], user, arguments)}
+
+
+def _named(hosts: Iterable[str]) -> list[str]:
+    names = [(word, host_name(word)) for word in hosts if word.strip()]
+    for word, name in names:
+        if not name:
+            raise AnsibleActionFail(f"host: {word!a} is no host's name or address; {_NAME_THEM}")
+    return [name for _word, name in names]
+
+
+def _found(named: list[str]) -> list[Machine]:
+    """Those that a person named or chose. AnsibleActionFail where there are none."""
+    if not named:
+        show("Looking for Sparks: NVIDIA Sync's list, ssh's files, the neighbours and their own answers")
+    machines = look_around(named)
+    here = None if named else log_in_here()
+    if here and here.is_spark:
+        own = {here.hostname, f"{here.hostname}.local"}
+        machines = [Machine(HERE, ("this machine",)), *(one for one in machines if one.name not in own)]
+    if not machines:
+        raise AnsibleActionFail(_NOBODY)
+    if named:
+        return machines
+    show(f"\n{found_table(machines)}\n")
+    chosen = ask("Which of these are yours? Numbers, or Enter for all:", f"name them: {_NAME_THEM}")
+    numbers = chosen.replace(",", " ").split() or [str(number) for number in range(1, len(machines) + 1)]
+    if not all(word.isdecimal() and 0 < int(word) <= len(machines) for word in numbers):
+        raise AnsibleActionFail(
+            f"found {chosen!a}; expected numbers of the list, like 1 2; run it again; nothing was written"
+        )
+    return [machines[int(word) - 1] for word in dict.fromkeys(numbers)]
+
+
+def _ssh_arguments(variables: dict[str, Any]) -> list[str]:
+    """What Ansible gives ssh beside its own."""
+    found = []
+    for name in ("ssh_common_args", "ssh_extra_args"):
+        found += shlex.split(
+            C.config.get_config_value(name, plugin_type="connection", plugin_name="ssh", variables=variables) or ""
+        )
+    key = C.config.get_config_value(
+        "private_key_file", plugin_type="connection", plugin_name="ssh", variables=variables
+    )
+    return [*found, *(["-i", key] if key else [])]
+
+
+def _logins(machines: Sequence[Machine], user: str, arguments: Sequence[str]) -> dict[Machine, Login | Refused]:
+    def enter(one: Machine) -> Login | Refused:
+        if one.name == HERE:
+            return log_in_here() or Refused("this machine shows no name; see what uname -n prints")
+        return log_in(one.name, user, arguments)
+
+    with ThreadPoolExecutor(16) as pool:
+        return dict(zip(machines, pool.map(enter, machines), strict=True))
+
+
+def _left_out(logins: dict[Machine, Login | Refused]) -> Iterable[str]:
+    for one, login in logins.items():
+        if isinstance(login, Refused):
+            yield login.why
+        elif not login.is_spark:
+            yield f"{one.name}: it has no GB10, by the ids of its PCI devices; name Sparks"
+
+
+def _hosts(sparks: dict[Machine, Login], user: str, arguments: Sequence[str]) -> list[dict[str, Any]]:
+    """Each machine once, by its own name: two ways to one machine show one address of its RJ45 socket."""
+    found: dict[str, dict[str, Any]] = {}
+    macs: set[str] = set()
+    mine = getpass.getuser()
+    for one, login in sparks.items():
+        if login.mac in macs:
+            continue
+        macs |= {login.mac} - {""}
+        name = next(
+            new for new in (login.hostname, *(f"{login.hostname}-{n}" for n in range(2, 99))) if new not in found
+        )
+        way = "" if one.name == HERE else one.name
+        found[name] = {
+            "name": name,
+            "address": way,
+            "user": user or (mine if way and not one.user and account(way, arguments) == mine else ""),
+            "password": "",
+        }
+    return [*found.values()]
+
+
+def _has_password(variables: dict[str, Any]) -> bool:
+    of_command = context.CLIARGS.get("become_ask_pass") or context.CLIARGS.get("become_password_file")
+    return bool(
+        of_command or variables.get("ansible_become_password") or C.config.get_config_value("BECOME_PASSWORD_FILE")
+    )

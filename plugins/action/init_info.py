@@ -1,0 +1,25 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.init_info: what a machine shows of itself, in bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import of_sudo
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.reading import FORM as READING
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
+
+
+class ActionModule(Answering):
+    FORM = READING
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        try:
+            return super().run(tmp, task_vars)
+        except AnsibleActionFail as problem:
+            if remedy := of_sudo(str(problem)):
+                raise AnsibleActionFail(f"{problem}; {remedy}; nothing was written and nothing was changed") from None
+            raise

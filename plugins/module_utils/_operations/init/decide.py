@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is declared of machines that were read: their fabric as it is, or a new one, and what they serve.
+
+The planner itself judges what is proposed: nothing is written that a plan would refuse.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..._base.gb10 import fact
+from ..._host.netplan.document import PATH as NETPLAN
+from ..._subjects.fabric.hardware import HALVES, RAILS, rail
+from ..._subjects.fabric.plan import plan_fabric
+from ..._subjects.fabric.spec import FABRIC, MTU
+from .cabling import Port, cabling, shown
+from .reading import Reading
+
+# Of 10.0.0.0/8 and 172.16.0.0/12 what home routers, Docker and NVIDIA Sync don't take by themselves.
+_POOLS = (FABRIC["options"]["pool"]["default"], "10.188.0.0/22", "172.29.0.0/22", "10.77.192.0/22", "192.168.224.0/22")
+_PREFIX = 24
+_MANAGEMENT = FABRIC["options"]["management"]["options"]["interface"]["default"]
+# A machine whose memory is that of the usual one, but for what its firmware keeps.
+_SAME_MEMORY = 0.03
+_LINK_LOCAL = ipaddress.IPv4Network("169.254.0.0/16")
+
+
+@dataclass(frozen=True)
+class Host:
+    """How a machine was reached, and what it showed. address: empty for this very machine."""
+
+    address: str
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """fabric, services: as ``fleet_fabric`` and ``fleet_services`` have them. notes: sentences for the owner."""
+
+    fabric: Mapping[str, Any]
+    services: Mapping[str, Any]
+    notes: Sequence[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    address: str
+
+
+def settings_of(reading: Reading) -> dict[str, int]:
+    """What ``fleet_host`` has to say of a machine: its memory, where it is another than the usual one."""
+    usual = fact("hardware", "memory_total_kib")
+    return {"memory_kib": reading["memory_kib"]} if abs(reading["memory_kib"] / usual - 1) > _SAME_MEMORY else {}
+
+
+def propose(
+    hosts: Mapping[str, Host], own_networks: Iterable[str], recipes: Mapping[str, str], *, take_over: bool
+) -> Proposal:
+    """own_networks: those of the controller. recipes: the shipped recipe of each model. take_over: take the network as
+    it is, where it can be; what it is stays as it is."""
+    readings = {name: host.reading for name, host in hosts.items()}
+    found = cabling(readings)
+    notes = [*found.notes, *_joined(found.cables, found.switches)]
+    fabric: dict[str, Any] = {}
+    if found.cables or found.switches:
+        fabric, words = _fabric(hosts, found.cables, found.switches, own_networks, take_over)
+        notes += words
+    services, words = _services(readings, recipes)
+    return Proposal(fabric, services, [*notes, *words])
+
+
+def _joined(cables: Iterable[tuple[Port, Port]], switches: Iterable[Sequence[Port]]) -> Iterator[str]:
+    yield from (f"cable: {one[0]} port {one[1]} and {other[0]} port {other[1]}" for one, other in cables)
+    yield from (f"switch: {', '.join(map(shown, ports))}, since each receives all others" for ports in switches)
+
+
+def _fabric(
+    hosts: Mapping[str, Host],
+    cables: Sequence[tuple[Port, Port]],
+    switches: Sequence[Sequence[Port]],
+    own_networks: Iterable[str],
+    take_over: bool,
+) -> tuple[dict[str, Any], list[str]]:
+    """As it is, where all of it can stay; else new addresses; with the reason."""
+    notes = []
+    segments = [*cables, *switches]
+    management, words = _management(hosts)
+    notes += words
+    has_addresses = any(_addresses(hosts, port) for ports in segments for port in ports)
+    if has_addresses and take_over:
+        as_it_is, why = _as_it_is(hosts, cables, switches)
+        if not why:
+            why = _refused(as_it_is | management, hosts)
+        if not why:
+            return as_it_is | management, [*notes, _kept(hosts)]
+        notes.append(f"the network of the cables can't stay as it is: {why}")
+    ours = _ours(hosts, cables, switches, own_networks) | management
+    if why := _refused(ours, hosts):
+        return {}, [*notes, f"no fleet_fabric is written: {why}"]
+    if has_addresses:
+        notes.append(f"the first site.yml gives the cables addresses of {ours.get('pool', _POOLS[0])}" + _moved(hosts))
+    return ours, notes
+
+
+def _refused(fabric: Mapping[str, Any], hosts: Mapping[str, Host]) -> str:
+    """The first error of a plan with this fabric; empty without one."""
+    facts = {name: _Facts(host.address or name) for name, host in hosts.items()}
+    errors = [one for one in plan_fabric(fabric, facts)[1] if one.severity == "error"]
+    return (
+        "; ".join(filter(None, (f"{errors[0].place}: {errors[0].found}", errors[0].reason, errors[0].remedy)))
+        if errors
+        else ""
+    )
+
+
+def _as_it_is(
+    hosts: Mapping[str, Host], cables: Sequence[tuple[Port, Port]], switches: Sequence[Sequence[Port]]
+) -> tuple[dict[str, Any], str]:
+    """The fabric that the hosts have; or the first reason why it can't be declared."""
+    ports = [port for ports in (*cables, *switches) for port in ports]
+    for port in ports:
+        if why := _unusual(port, _addresses(hosts, port)):
+            return {}, why
+    mtus = {half["mtu"] for port in ports for half in _halves(hosts, port)}
+    if len(mtus) > 1:
+        return {}, f"its halves carry packets of {' and '.join(map(str, sorted(mtus)))} bytes; expected one MTU"
+    both = {port: [one[0] for one in _addresses(hosts, port)] for port in ports}
+    fabric: dict[str, Any] = {"keeper": "others"}
+    fabric |= {"mtu": max(mtus)} if mtus != {MTU} else {}
+    if cables:
+        fabric["cables"] = [{"addresses": {shown(port): both[port] for port in cable}} for cable in cables]
+    if switches:
+        fabric["switches"] = {
+            f"switch{place or ''}": {"ports": {shown(port): both[port] for port in one}}
+            for place, one in enumerate(switches)
+        }
+    return fabric, ""
+
+
+def _halves(hosts: Mapping[str, Host], port: Port) -> list[Any]:
+    found = hosts[port[0]].reading["halves"]
+    return [found[name] for name in (rail(port[1], half).interface for half in HALVES) if name in found]
+
+
+def _addresses(hosts: Mapping[str, Host], port: Port) -> list[list[str]]:
+    """The addresses of each half; empty where neither has one."""
+    found = [[one for one in half["addresses"] if _interface(one)] for half in _halves(hosts, port)]
+    return found if any(found) else []
+
+
+def _interface(text: str) -> ipaddress.IPv4Interface | None:
+    try:
+        return ipaddress.IPv4Interface(text)
+    except ValueError:
+        return None
+
+
+def _unusual(port: Port, halves: Sequence[Sequence[str]]) -> str:
+    """Why a port's addresses can't be declared."""
+    if len(halves) < len(HALVES) or not all(halves):
+        return f"of {shown(port)} one half has an address; a plan declares both"
+    if any(len(one) > 1 for one in halves):
+        return f"a half of {shown(port)} has several addresses"
+    if any(ipaddress.IPv4Interface(one[0]) in _LINK_LOCAL for one in halves):
+        return f"{shown(port)} has addresses of 169.254.0.0/16, which change; a group needs fixed ones"
+    return ""
+
+
+def _ours(
+    hosts: Mapping[str, Host],
+    cables: Sequence[tuple[Port, Port]],
+    switches: Sequence[Sequence[Port]],
+    own_networks: Iterable[str],
+) -> dict[str, Any]:
+    """A fabric with addresses of a pool that meets no network which a host or the controller knows."""
+    subnets = len(HALVES) * (len(cables) + len(switches))
+    known = [ipaddress.IPv4Network(one, strict=False) for one in [*own_networks, *_networks(hosts)] if _interface(one)]
+    pools = [ipaddress.IPv4Network(pool) for pool in _POOLS]
+    larger = max(0, (subnets - 1).bit_length() - (_PREFIX - pools[0].prefixlen))
+    wide = [pool.supernet(larger) for pool in pools]
+    free = next((pool for pool in wide if not any(pool.overlaps(one) for one in known)), wide[0])
+    fabric: dict[str, Any] = {} if str(free) == _POOLS[0] else {"pool": str(free)}
+    if cables:
+        ends = [[shown(port) for port in cable] for cable in cables]
+        several = len(cables) + len(switches) > 1
+        fabric["cables"] = [{"ends": one, "index": place} if several else one for place, one in enumerate(ends)]
+    if switches:
+        fabric["switches"] = {
+            f"switch{place or ''}": {
+                **({"index": len(cables) + place} if len(cables) + place else {}),
+                "ports": {shown(port): number for number, port in enumerate(one, 10)},
+            }
+            for place, one in enumerate(switches)
+        }
+    return fabric
+
+
+def _networks(hosts: Mapping[str, Host]) -> Iterator[str]:
+    """What the hosts reach by other interfaces than the halves, whose networks are what is to change."""
+    for host in hosts.values():
+        for interface, found in host.reading["networks"].items():
+            if interface not in RAILS:
+                yield from found
+
+
+def _management(hosts: Mapping[str, Host]) -> tuple[dict[str, Any], list[str]]:
+    """By which interface the hosts are reached, where it is not the usual one."""
+    used = {host.reading["management"][0] for host in hosts.values() if host.reading["management"]}
+    if used <= {_MANAGEMENT}:
+        return {}, []
+    if len(used) > 1:
+        return {}, [f"hosts have their default route by {', '.join(sorted(used))}: write which is for management"]
+    [name] = used
+    return {"management": {"interface": name}}, [
+        f"the way to the hosts is {name}" + (", which is Wi-Fi" if name.startswith("wl") else "")
+    ]
+
+
+def _foreign(hosts: Mapping[str, Host]) -> list[str]:
+    """Files of others that speak for halves."""
+    return sorted(
+        {one["path"] for host in hosts.values() for one in host.reading["claims"] if {*one["claims"]} & {*RAILS}}
+    )
+
+
+def _kept(hosts: Mapping[str, Host]) -> str:
+    files = ", ".join(_foreign(hosts)) or "no file of netplan"
+    whose = "NVIDIA Sync" if "nvidia-sync" in files else "whoever wrote it"
+    return f"the network of the cables is taken as it is: {files}; {whose} keeps it, this fleet proves and watches it"
+
+
+def _moved(hosts: Mapping[str, Host]) -> str:
+    others = [path for path in _foreign(hosts) if path != NETPLAN]
+    return (
+        f"; run it with -e fabric_foreign=move, which keeps {', '.join(others)} aside"
+        if others
+        else f"; it keeps {NETPLAN} aside"
+    )
+
+
+# Services ---------------------------------------------------------------------------------------------------------
+
+
+def _services(readings: Mapping[str, Reading], recipes: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Each vLLM that answers there as a service, the ranks of one model together."""
+    services: dict[str, Any] = {}
+    notes = []
+    ranks = {
+        (one["model"], host): one["options"] for host, reading in sorted(readings.items()) for one in reading["serving"]
+    }
+    for (model, head), options in ranks.items():
+        if options.get("node-rank", "0") != "0":
+            continue
+        workers = [
+            host for (other, host), more in ranks.items() if other == model and more.get("node-rank", "0") != "0"
+        ]
+        several = int(options["nnodes"]) > 1 if options.get("nnodes", "").isdecimal() else False
+        hosts = [head, *(workers if several else [])]
+        port = _number(options.get("port", "8000")) or 8000
+        notes.append(f"{', '.join(hosts)}: vLLM serves {model} on port {port}; nothing of it was touched")
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
+            notes.append(f"{model} is a folder of {head}: gb10.fleet.recipe_new makes a recipe of it")
+            continue
+        sizes = {
+            key: number
+            for key in ("max_model_len", "max_num_seqs")
+            if (number := _number(options.get(key.replace("_", "-"), "")))
+        }
+        name = options.get("served-model-name", "") or model
+        services[_slug(name, services)] = {
+            **({"recipe": recipes[model]} if model in recipes else {"model": model}),
+            "hosts": hosts,
+            "port": port,
+            "served_name": name,
+            **({"workload": sizes} if sizes else {}),
+        }
+    return services, notes
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+def _slug(name: str, taken: Mapping[str, Any]) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", name.rpartition("/")[2].lower()).strip("-")[:40].strip("-") or "model"
+    return next(one for one in (slug, *(f"{slug}-{number}" for number in range(2, 100))) if one not in taken)

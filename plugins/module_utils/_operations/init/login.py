@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A first login: what is run there, what the host answers, and what ssh's refusals mean for a person."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .find import host_name
+
+# The GPU of a GB10, in all makers' machines. Names prove nothing: owners change them.
+GB10 = "10de:2e12"
+# A shell is all that is sure to be there.
+SCRIPT = (
+    "for d in /sys/bus/pci/devices/*; do read v <$d/vendor; read m <$d/device; echo pci=$v:$m; done 2>/dev/null; "
+    "echo host=$(uname -n); read m </sys/class/net/enP7s7/address && echo mac=$m; "
+    "sudo -n true 2>/dev/null && echo sudo=none; echo end=1"
+)
+_MOST = 1 << 16
+_HOW = (
+    (
+        "port 22: Connection timed out|timed out",
+        "no answer by SSH",
+        "see that it is on and in this network; after its first boot a Spark updates for some minutes",
+    ),
+    ("Connection refused", "it lets nobody in by SSH", "start SSH there: sudo systemctl enable --now ssh"),
+    ("Could not resolve|Name or service not known", "nobody knows this name", "give its address: -e host=192.168.1.40"),
+    ("No route to host|Network is unreachable", "no way leads there", "see that this machine is in its network"),
+)
+
+
+@dataclass(frozen=True)
+class Login:
+    """A host that lets this account in."""
+
+    is_spark: bool
+    hostname: str
+    mac: str
+    sudo_password: bool
+
+
+@dataclass(frozen=True)
+class Refused:
+    """why: a sentence with its remedy. unknown_key: whether its host key alone is in the way."""
+
+    why: str
+    unknown_key: bool = False
+
+
+def answer(text: str) -> Login | None:
+    """What `SCRIPT` printed; None for anything else."""
+    rows = re.findall(r"^(pci|host|mac|sudo|end)=(.*)$", text[:_MOST], re.MULTILINE)
+    values = dict(rows)
+    name = host_name(values.get("host", "")).split(".")[0]
+    if "end" not in values or not name:
+        return None
+    devices = {value.replace("0x", "") for key, value in rows if key == "pci"}
+    return Login(GB10 in devices, name, values.get("mac", ""), values.get("sudo") != "none")
+
+
+def refused(name: str, user: str, words: str, line: Callable[[str], str]) -> Refused:
+    """Why ssh did not let this account in, of what it printed. line: makes one harmless line of its words."""
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in words:
+        known = re.search(r"^Offending (?:\S+ )?key in (\S+:\d+)", words, re.MULTILINE)
+        now = re.search(r"^(SHA256:[\w+/=]+)", words, re.MULTILINE)
+        return Refused(
+            f"{name}: its host key is not that of {known[1] if known else 'known_hosts'}; it shows "
+            f"{now[1] if now else 'another one'}; was it installed anew? Then run ssh-keygen -R {name} and this again; "
+            "if not, somebody else answers by its name"
+        )
+    if re.search(r"host key is known for|Host key verification failed", words):
+        return Refused(f"{name}: nobody has compared its host key; run ssh {user}@{name} once, and compare it", True)
+    if "Permission denied" in words:
+        by_password = "password" in words.rpartition("Permission denied")[2]
+        remedy = (
+            f"ssh-copy-id {user}@{name} brings your key there (it asks for the password once)"
+            if by_password
+            else (f"bring your key there, into ~{user}/.ssh/authorized_keys")
+        )
+        return Refused(
+            f"{name}: it lets nobody called {user} in by a key of yours; {remedy}; is your account there another one? "
+            "Write -e user=NAME: a Spark has the name that was chosen at its first boot"
+        )
+    for pattern, found, remedy in _HOW:
+        if re.search(pattern, words):
+            return Refused(f"{name}: {found}; {remedy}")
+    last = [one for one in words.splitlines() if one.strip()]
+    return Refused(
+        f"{name}: {line(last[-1]) if last else 'it answered what no Spark does'}; see what ssh {user}@{name} answers"
+    )

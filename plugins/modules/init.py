@@ -1,0 +1,55 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: init
+short_description: Write an inventory of machines that were read
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Decides, of what M(gb10.fleet.init_info) read on each machine, what an inventory of them declares, and writes
+    C(hosts.yml), C(group_vars/all/connection.yml) and C(group_vars/all/fleet.yml).
+  - A network that somebody else made for the cables is declared as it is, and stays that one's.
+  - A file that is there is never written over. A second run that would write the same changes nothing.
+options:
+  hosts:
+    description: The machines, C(hosts) of M(gb10.fleet.init_hosts).
+    type: list
+    elements: dict
+    required: true
+  folder:
+    description: Where the inventory goes.
+    type: path
+    required: true
+  adopt:
+    description: V(true) declares the services that run there as well, V(false) not even the cables' network as it is.
+      Without it the network is declared as it is, and services are written as comments.
+    type: bool
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+  - gb10.fleet.attributes.on_controller
+"""
+
+EXAMPLES = r"""
+- name: Write an inventory
+  gb10.fleet.init:
+    hosts: "{{ init_found.hosts }}"
+    folder: mine
+"""
+
+RETURN = r"""
+files:
+  description: The inventory's files.
+  returned: success
+  type: list
+  elements: str
+notes:
+  description: What was decided, one sentence each.
+  returned: success
+  type: list
+  elements: str
+"""

@@ -1,0 +1,108 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: init_info
+short_description: Read what an inventory needs to know of a machine
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Reads maker, memory, system, networks, ConnectX-7 halves and what serves, as data. M(gb10.fleet.init) decides by it.
+  - For some seconds it sends a broadcast frame by each half that has light, and notes those of other hosts, so it has
+    to run on all hosts at the same time. It writes nothing, and needs root and Python 3 alone.
+options:
+  name:
+    description: The name that the frames give of this host.
+    type: str
+    required: true
+  token:
+    description: What the frames of this run have in common.
+    type: str
+    required: true
+  seconds:
+    description: How long frames are sent and awaited.
+    type: float
+    default: 3
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+"""
+
+EXAMPLES = r"""
+- name: Read each machine
+  gb10.fleet.init_info:
+    name: "{{ inventory_hostname }}"
+    token: one-run
+  register: init_reading
+"""
+
+RETURN = r"""
+reading:
+  description: C(platform), C(memory_kib), C(free_bytes), C(management), the interfaces of default routes, C(networks)
+    by interface, C(halves), C(seen), whose frames came, C(claims), the files that speak for halves, C(serving).
+  returned: success
+  type: dict
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import read_netplan
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import (
+    default_interfaces,
+    read_networks,
+    read_platform,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import printable
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.system import free_bytes, memory_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.reading import serving
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import RAILS
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.peers_seen import exchange
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.reading import read_links
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "token": {"type": "str", "required": True, "no_log": False},
+            "seconds": {"type": "float", "default": 3},
+        },
+        supports_check_mode=True,
+    )
+    links = read_links(partial(module.run_command, handle_exceptions=False), RAILS)
+    seen = exchange(links, module.params["name"], module.params["token"], module.params["seconds"])
+    files = read_netplan({name: link["mac"] for name, link in links.items()})
+    reading: dict[str, Any] = {
+        "platform": read_platform(),
+        "memory_kib": memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))["total"] // 1024,
+        "free_bytes": free_bytes(["/var/lib"])["/var/lib"]["free"],
+        "management": default_interfaces(Path("/proc/net/route").read_text(encoding="ascii")),
+        "networks": read_networks(),
+        "halves": {name: {key: link[key] for key in ("carrier", "mtu", "addresses")} for name, link in links.items()},
+        "seen": seen,
+        "claims": [{"path": one["path"], "claims": one["claims"]} for one in files if one["claims"]],
+        "serving": _serving(),
+    }
+    module.exit_json(changed=False, reading=printable(reading))
+
+
+def _serving() -> list[dict[str, Any]]:
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue  # it has ended meanwhile
+        one = serving(words)
+        found += [one] if one and one not in found else []
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""Asks the person at the terminal. Where nobody sits there, or who does gives up, one sentence ends the run."""
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless
+
+
+def ask(question: str, instead: str, *, private: bool = False) -> str:
+    """What the person types. instead: what a command line says in place of an answer."""
+    try:
+        found: bytes = Display().prompt_until(harmless(question) + " ", private=private)
+    except AnsiblePromptInterrupt:
+        raise AnsibleActionFail("you ended it; nothing was written and nothing was changed; run it again") from None
+    except AnsiblePromptNoninteractive:
+        raise AnsibleActionFail(
+            f"{question.rstrip(':')}: nobody can answer here; {instead}; nothing was written"
+        ) from None
+    return found.decode("utf-8", "replace").strip("\r\n") if private else found.decode("utf-8", "replace").strip()
+
+
+def agreed(question: str, instead: str) -> bool:
+    """Whether the person says yes, as Enter alone does."""
+    return ask(question, instead).lower() in ("", "y", "yes")

@@ -1,0 +1,356 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""gb10.fleet.init over recorded situations: what is found, what is written, and what no hostile word gets through."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import socket
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import checked, one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import networks
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init import find, look
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import GB10, answer, refused
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.reading import FORM, serving
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
+    CONNECTION,
+    FLEET,
+    HOSTS,
+    found_table,
+    read_table,
+    texts,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import RAILS
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.peers_seen import frame, read_frame
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.plan import plan_fabric
+
+ROOT = Path(__file__).parents[2]
+SITUATIONS: dict[str, Any] = yaml.safe_load((ROOT / "tests/data/init.yml").read_text())
+RECIPES = {recipe.data["model"]["repository"]: name for name, recipe in load_all([ROOT / "recipes"])[0].recipes.items()}
+BARE: dict[str, Any] = {
+    "platform": {"ota": "7.5.0", "release": "DGX Spark", "bios": "5.36", "vendor": "NVIDIA", "product": "NVIDIA_DGX_Spark"},
+    "memory_kib": 127535084,
+    "free_bytes": 3 << 40,
+    "management": ["enP7s7"],
+    "networks": {"enP7s7": ["192.168.1.0/255.255.255.0"]},
+}  # fmt: skip
+READ = [name for name, one in SITUATIONS.items() if "hosts" in one]
+
+
+def reading_of(host: str, shown: dict[str, Any]) -> dict[str, Any]:
+    """The answer of `init_info`, checked as the action does."""
+    ports, seen = shown.get("ports", {}), shown.get("seen", {})
+    found = {**BARE, **{key: shown[key] for key in ("memory_kib", "management", "networks") if key in shown}}
+    found["platform"] = {**BARE["platform"], **{key: shown[key] for key in ("vendor", "product") if key in shown}}
+    found["halves"] = {
+        name: {
+            "carrier": rail.port in ports,
+            "mtu": shown.get("mtu", 9000) if ports.get(rail.port) else 1500,
+            "addresses": ports.get(rail.port, [])[rail.half : rail.half + 1],
+        }
+        for name, rail in RAILS.items()
+    }
+    # a port's twins and both far halves receive all
+    found["seen"] = [
+        {"half": name, "host": far.partition(":")[0], "far": other}
+        for name, rail in RAILS.items()
+        for far in seen.get(rail.port, ())
+        for other, far_rail in RAILS.items()
+        if far_rail.port == int(far.partition(":")[2])
+    ]
+    found["claims"] = [
+        {"path": path, "claims": [name for name, rail in RAILS.items() if rail.port == port]}
+        for path, port in shown.get("claims", {}).items()
+    ]
+    found["serving"] = [one for command in shown.get("commands", ()) if (one := serving(shlex.split(command)))]
+    result: dict[str, Any] = checked(FORM, {"reading": json.loads(json.dumps(found))}, host)["reading"]
+    return result
+
+
+def hosts_of(situation: dict[str, Any]) -> dict[str, Host]:
+    return {
+        name: Host(shown["address"], reading_of(name, shown))  # type: ignore[arg-type]
+        for name, shown in situation["hosts"].items()
+    }
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_machines_are_found_without_a_typed_address(name: str) -> None:
+    account = SITUATIONS[name]["account"]
+    found = find.machines(
+        account.get("named", []),
+        find.ssh_hosts(account.get("ssh_config", "")),
+        find.ssh_hosts(account.get("sync", "")),
+        find.known_names(account.get("known_hosts", "")),
+        find.neighbours(account.get("arp", "")),
+        [((one[0], one[1], one[2]), one[3]) for one in account.get("answers", ())],
+    )
+    assert [one.name for one in found] == SITUATIONS[name]["found"]
+    assert [one.user for one in found] == SITUATIONS[name].get("users", [""] * len(found))
+    assert found_table(found)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_is_written_is_what_the_machines_show(name: str) -> None:
+    situation = SITUATIONS[name]
+    hosts, adopt = hosts_of(situation), situation.get("adopt", False)
+    proposal = propose(hosts, ["192.168.1.0/24"], RECIPES, take_over=True)
+    files = texts(hosts, proposal, "anna", take_over=adopt)
+    assert read_yaml(files[FLEET]) == situation["written"]
+    assert read_yaml(files[CONNECTION]) == {"ansible_user": "anna", "ansible_python_interpreter": "/usr/bin/python3"}
+    declared = {host: {"ansible_host": one.address} if one.address else {} for host, one in hosts.items()}
+    for host, variables in situation.get("of_hosts", {}).items():
+        declared[host] |= variables
+    assert read_yaml(files[HOSTS]) == {"all": {"hosts": declared}}
+    screen = "\n".join([read_table(hosts), *proposal.notes, *files.values()])
+    assert [note for note in situation.get("notes", ()) if note not in screen] == []
+    assert [word for word in situation.get("never", ()) if word in screen] == []
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_plan_refuses_nothing_of_it(name: str) -> None:
+    hosts = hosts_of(SITUATIONS[name])
+    for take_over in (True, False):
+        fabric = propose(hosts, [], RECIPES, take_over=take_over).fabric
+        _slices, findings = plan_fabric(fabric, dict.fromkeys(hosts, _Facts()))
+        assert [one.sentence() for one in findings if one.severity == "error"] == []
+
+
+class _Facts:
+    address = "192.168.1.40"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in READ if "keeper" in SITUATIONS[name]["written"].get("fleet_fabric", {})]
+)
+def test_what_others_keep_is_given_no_file_of_ours(name: str) -> None:
+    fabric = SITUATIONS[name]["written"]["fleet_fabric"]
+    slices, _findings = plan_fabric(fabric, dict.fromkeys(SITUATIONS[name]["hosts"], _Facts()))
+    for mine in slices.values():
+        assert mine["interfaces"] and mine["netplan"] == {} and mine["sysctl"] == {} and mine["units"] == {}
+        assert [path for path, file in mine["files"].items() if file.get("content") or file.get("source")] == []
+        assert "/etc/netplan/40-cx7.yaml" not in mine["files"]  # theirs may have this name
+
+
+def test_what_others_keep_needs_its_addresses() -> None:
+    _slices, findings = plan_fabric({"keeper": "others", "cables": [["a:1", "b:1"]]}, {"a": _Facts(), "b": _Facts()})
+    assert [one.rule for one in findings] == ["fabric-keeper-addresses"]
+
+
+def test_a_pool_meets_no_network_that_anybody_knows() -> None:
+    shown = {"ports": {1: []}, "address": "x", "networks": {"docker0": ["10.188.0.0/255.255.0.0"]}}
+    hosts = hosts_of({"hosts": {"a": {**shown, "seen": {1: ["b:1"]}}, "b": {**shown, "seen": {1: ["a:1"]}}}})
+    assert propose(hosts, ["192.168.0.0/16"], {}, take_over=True).fabric["pool"] == "172.29.0.0/22"
+    assert "pool" not in propose(hosts, [], {}, take_over=True).fabric
+
+
+def test_a_ring_of_bare_machines_gets_a_pool_that_holds_it() -> None:
+    ends = {"a": {0: ["b:1"], 1: ["c:0"]}, "b": {0: ["c:1"], 1: ["a:0"]}, "c": {0: ["a:1"], 1: ["b:0"]}}
+    hosts = hosts_of(
+        {"hosts": {name: {"address": name, "ports": {0: [], 1: []}, "seen": seen} for name, seen in ends.items()}}
+    )
+    fabric = propose(hosts, [], {}, take_over=True).fabric
+    assert fabric["pool"] == "192.168.96.0/21" and [one["index"] for one in fabric["cables"]] == [0, 1, 2]
+
+
+def test_a_crossed_pair_is_reported_and_not_written() -> None:
+    hosts = hosts_of(
+        {
+            "hosts": {
+                "a": {"address": "a", "ports": {0: []}, "seen": {0: ["b:1"]}},
+                "b": {"address": "b", "ports": {1: []}, "seen": {1: ["a:0"]}},
+            }
+        }
+    )
+    proposal = propose(hosts, [], {}, take_over=True)
+    assert proposal.fabric == {} and any("plug the cable into port 0" in note for note in proposal.notes)
+
+
+@pytest.mark.parametrize("name", SITUATIONS["locked-out"]["refused"])
+def test_a_failed_login_has_a_sentence_with_its_remedy(name: str) -> None:
+    case = SITUATIONS["locked-out"]["refused"][name]
+    found = refused(name, "anna", case["words"], one_line)
+    assert found.why.startswith(f"{name}: ") and "\n" not in found.why and found.why.isprintable()
+    assert [words for words in case["sentence"] if words not in found.why] == []
+    assert found.unknown_key == case.get("unknown_key", False)
+
+
+# What others may send ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "-oProxyCommand=id",
+        "a b",
+        "a\nb",
+        "a;id",
+        "$(id)",
+        "spärk",
+        "a" * 300,
+        "",
+        "..",
+        "a..b",
+        "{{ x }}",
+        "a/b",
+        "a:1",
+        "\x1b[31m",
+        "fe80::1%eth0",
+    ],
+)
+def test_what_is_no_name_is_let_in_nowhere(word: str) -> None:
+    assert find.host_name(word) == "" or word == "fe80::1%eth0"
+    records = [((word, 1, "1.2.3.4"), "1.2.3.4"), (("_ssh._tcp.local", 12, f"{word}._ssh._tcp.local"), "1.2.3.4")]
+    assert find.machines([], find.SshHosts(), find.SshHosts(), [], {}, records) == []
+    assert (
+        find.ssh_hosts(f"Host {word}\n  User x\n").hosts.keys() <= {"a", "b", "a..b"[:1], "x"} or word == "fe80::1%eth0"
+    )
+    assert answer(f"pci=0x10de:0x2e12\nhost={word}\nend=1\n") is None or word in ("fe80::1%eth0", "a\nb")
+
+
+def test_a_name_that_answers_is_not_trusted_to_be_a_spark() -> None:
+    assert answer("pci=0x10de:0x2e12\nhost=beast\nend=1\n") == answer(
+        "pci=0x8086:0x1\npci=0x10de:0x2e12\nhost=beast\nend=1"
+    )
+    laptop = answer("pci=0x10de:0x2e03\nhost=spark-3f1c\nsudo=none\nend=1\n")
+    assert GB10 == "10de:2e12" and laptop is not None and not laptop.is_spark and not laptop.sudo_password
+
+
+def packet(*answers: bytes, count: int | None = None) -> bytes:
+    return struct.pack("!6H", 0, 0x8400, 0, len(answers) if count is None else count, 0, 0) + b"".join(answers)
+
+
+def row(name: bytes, kind: int, value: bytes) -> bytes:
+    return name + struct.pack("!HHIH", kind, 1, 120, len(value)) + value
+
+
+SPARK = b"\x0aspark-3f1c\x05local\0"
+
+
+def test_answers_are_read() -> None:
+    service = b"\x04_ssh\x04_tcp\x05local\0"
+    found = find.records(
+        packet(
+            row(SPARK, 1, b"\xc0\xa8\x01\x28"),
+            row(service, 12, b"\x0aSpark-3F1C\xc0\x0c"),
+            row(service, 33, bytes(6) + SPARK),
+        )
+    )
+    assert found[0] == ("spark-3f1c.local", 1, "192.168.1.40")
+    assert found[1][2] == "spark-3f1c.spark-3f1c.local" and found[2] == ("_ssh._tcp.local", 33, "spark-3f1c.local")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0" * 11,
+        packet(b"\xc0\x0c", count=1),
+        packet(b"\xff" * 40, count=9),
+        packet(row(SPARK, 12, b"\xc0\x0c"), count=65535),
+        packet(b"\x3f" + b"a" * 9),
+    ],
+)
+def test_rubbish_is_no_answer(data: bytes) -> None:
+    assert all(isinstance(one, tuple) for one in find.records(data))
+
+
+def test_questions_name_what_a_neighbour_would_be_called() -> None:
+    table = find.neighbours(
+        "? (192.168.1.40) at 4c:bb:47:1a:3f:1c on en0 ifscope [ethernet]\n? (192.168.1.2) at (incomplete) on en0\n"
+    )
+    assert table == {"192.168.1.40": "4c:bb:47:1a:3f:1c"}
+    asked = b"".join(find.questions(table, []))
+    assert b"\x0aspark-3f1c\x05local" in asked and b"\x0240\x011\x03168\x03192\x07in-addr" in asked
+
+
+def test_frames_are_those_of_this_run() -> None:
+    sent = frame("02:00:00:00:00:01", "spark-2", "enp1s0f1np1", "token")
+    assert len(sent) >= 60 and read_frame(sent, "token") == ("spark-2", "enp1s0f1np1")
+    assert read_frame(sent, "another") is None
+    for payload in (b"", b"[", b"[" * 1400, b'["token"]', b'["token", 1, 2]', b'{"token": 1}', b"\xff\xff"):
+        assert read_frame(bytes(14) + payload, "token") is None
+
+
+def test_a_machine_that_sends_rubbish_is_refused_or_counts_for_nothing() -> None:
+    reading = reading_of("a", {"address": "a", "ports": {1: []}, "seen": {}})
+    strange = {"half": "enp1s0f1np1", "host": "nobody", "far": "enp1s0f1np1"}
+    hosts = {"a": Host("a", {**reading, "seen": [strange, {**strange, "host": "a"}]})}  # type: ignore[typeddict-item]
+    assert propose(hosts, [], {}, take_over=True).fabric == {}
+    for wrong in (
+        {"memory_kib": "all"},
+        {"serving": [{"model": "a\nb", "options": {}}]},
+        {"claims": [{"path": "x\n# y", "claims": []}]},
+        {"networks": {"eth0": ["0.0.0.0/0; rm"]}},
+        {"seen": [{**strange, "host": "a\n  b: c"}]},
+    ):
+        with pytest.raises(ValueError, match=r"reading"):
+            checked(FORM, {"reading": {**reading, **wrong}}, "its answer")
+
+
+def test_words_of_firmware_stay_in_their_comment() -> None:
+    platform = {
+        **BARE["platform"],
+        "vendor": "x\n    evil: {ansible_host: 6.6.6.6}",
+        "product": "\x85 y \u2028 z",
+        "ota": "1\n2",
+    }
+    hosts = {"on": Host("10.0.0.1", {**reading_of("on", {}), "platform": platform})}  # type: ignore[typeddict-item]
+    written = texts(hosts, propose(hosts, [], {}, take_over=True), "", take_over=False)
+    assert read_yaml(written[HOSTS]) == {"all": {"hosts": {"on": {"ansible_host": "10.0.0.1"}}}}
+    assert read_yaml(written[CONNECTION]) == {"ansible_python_interpreter": "/usr/bin/python3"}
+
+
+def test_a_command_line_leaves_its_host_without_its_key() -> None:
+    found = serving(
+        ["/usr/bin/python3", "/venv/bin/vllm", "serve", "a/b", "--api-key", "sk-1", "--port=9000", "--hf-token", "hf_x"]
+    )
+    assert found == {"model": "a/b", "options": {"port": "9000"}}
+    assert serving(["sleep", "infinity"]) is None and serving(["vllm", "serve", "a\nb"]) is None
+
+
+def test_networks_are_those_of_routes() -> None:
+    routes = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\neth0 00000000 0101A8C0 3 0 0 0 00000000 0 0 0\neth0 0001A8C0 00000000 1 0 0 0 00FFFFFF 0 0 0\n"
+    assert networks(routes) == {"eth0": ["192.168.1.0/255.255.255.0"]}
+
+
+def test_a_configuration_is_read_with_what_it_includes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    sync = tmp_path / ".config/NVIDIA/Sync/config/ssh_config"
+    sync.parent.mkdir(parents=True)
+    sync.write_text("Host titan\n  User anna\n")
+    (tmp_path / ".ssh/config").write_text(
+        f'Include "{sync}"\nInclude config\nHost *\n  User x\nHost spark-3f1c\n  HostName=10.0.0.1\n'
+    )
+    monkeypatch.setattr(look, "_own_addresses", list)
+    monkeypatch.setattr(look, "neighbours", lambda _text: {})
+    found = {one.name: one for one in look.look_around([])}
+    assert found["titan"].user == "anna" and found["titan"].sources == ("NVIDIA Sync",)
+    assert found["spark-3f1c"].user == ""
+
+
+def test_who_answers_a_question_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over this machine's own loopback: a socket in the place of the multicast group."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as box:
+        box.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(look, "_MDNS", box.getsockname())
+        monkeypatch.setattr(look, "_LISTEN_S", 0.5)
+        asked = look._asked([b"question"], "127.0.0.1")
+        assert asked is not None
+        monkeypatch.setattr(look, "_own_addresses", lambda: ["127.0.0.1"])
+        monkeypatch.setattr(look, "_asked", lambda _packets, _address: asked)
+        _question, sender = box.recvfrom(100)
+        box.sendto(b"rubbish", sender)
+        box.sendto(packet(row(SPARK, 1, b"\x7f\0\0\1")), sender)
+        assert [*look._ask([b""])] == [(("spark-3f1c.local", 1, "127.0.0.1"), "127.0.0.1")]
