@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 SITUATIONS: dict[str, Any] = yaml.safe_load((ROOT / "tests/data/init.yml").read_text())
 RECIPES = {recipe.data["model"]["repository"]: name for name, recipe in load_all([ROOT / "recipes"])[0].recipes.items()}
 BARE: dict[str, Any] = {
-    "platform": {"ota": "7.5.0", "release": "DGX Spark", "bios": "5.36", "vendor": "NVIDIA", "product": "NVIDIA_DGX_Spark"},
+    "platform": {"ota": "7.5.0", "release": None, "bios": "5.36", "vendor": "NVIDIA", "product": "NVIDIA_DGX_Spark"},
     "memory_kib": 127535084,
     "free_bytes": 3 << 40,
     "management": ["enP7s7"],
@@ -320,7 +320,9 @@ def test_a_command_line_leaves_its_host_without_its_key() -> None:
 
 
 def test_networks_are_those_of_routes() -> None:
-    routes = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\neth0 00000000 0101A8C0 3 0 0 0 00000000 0 0 0\neth0 0001A8C0 00000000 1 0 0 0 00FFFFFF 0 0 0\n"
+    routes = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
+    routes += "eth0 00000000 0101A8C0 3 0 0 0 00000000 0 0 0\n"
+    routes += "eth0 0001A8C0 00000000 1 0 0 0 00FFFFFF 0 0 0\n"
     assert networks(routes) == {"eth0": ["192.168.1.0/255.255.255.0"]}
 
 
