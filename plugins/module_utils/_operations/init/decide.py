@@ -21,7 +21,7 @@ from .cabling import Port, cabling, shown
 from .reading import Reading
 
 # Of 10.0.0.0/8 and 172.16.0.0/12 what home routers, Docker and NVIDIA Sync don't take by themselves.
-_POOLS = (FABRIC["options"]["pool"]["default"], "10.188.0.0/22", "172.29.0.0/22", "10.77.192.0/22", "192.168.224.0/22")
+_POOLS = ("192.168.100.0/22", "10.188.0.0/22", "172.29.0.0/22", "10.77.192.0/22", "192.168.224.0/22")
 _PREFIX = 24
 _MANAGEMENT = FABRIC["options"]["management"]["options"]["interface"]["default"]
 # A machine whose memory is that of the usual one, but for what its firmware keeps.
