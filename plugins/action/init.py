@@ -1,5 +1,3 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.init: readings in, files and a screen out. Reaches no host."""
 
@@ -10,26 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import read_networks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import read_table, texts
-from ansible_collections.gb10.fleet.plugins.modules.init import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import write_new
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         hosts = {}
         for one in options["hosts"]:
             answer = variables["hostvars"][one["name"]].get("init_reading") or {}
@@ -58,7 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         written = "to be written" if self._task.check_mode else "written"
         show(f"\n{written}: " + (", ".join(str(path) for path in new) or f"nothing, {folder} has it all as it is"))
         show(f"next: ansible-playbook -i {folder} gb10.fleet.plan, once a service stands in fleet.yml\n")
-        return {**result, "changed": bool(new), "files": [*map(str, wanted)], "notes": [*proposal.notes], "diff": diff}
+        return {"changed": bool(new), "files": [*map(str, wanted)], "notes": [*proposal.notes], "diff": diff}
 
 
 def _holds(path: Path, text: str) -> bool:

@@ -1,5 +1,3 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.init_hosts: from nothing to machines that let this account in. It changes none of them."""
 
@@ -15,7 +13,6 @@ from typing import Any
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible import context
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.find import Machine, host_name
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import Login, Refused
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.look import (
@@ -26,8 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.look i
     look_around,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import found_table
-from ansible_collections.gb10.fleet.plugins.modules.init_hosts import DOCUMENTATION
-from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._questions import agreed, ask
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
@@ -40,14 +36,8 @@ _NOBODY = (
 )
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = False
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+class ActionModule(OnController):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         user = options["user"]
         if user and not host_name(user):
             raise AnsibleActionFail("user: found what is no account's name; expected one like anna; write -e user=anna")
@@ -72,8 +62,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 private=True,
             )
             hosts = [{**one, "password": password} for one in hosts]
-            result["_ansible_no_log"] = True
-        return {**result, "changed": False, "hosts": hosts, "token": secrets.token_hex(8)}
+        hidden = {"_ansible_no_log": True} if any(one["password"] for one in hosts) else {}
+        return {"changed": False, "hosts": hosts, "token": secrets.token_hex(8), **hidden}
 
     def _keys_kept(
         self,

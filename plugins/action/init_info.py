@@ -1,5 +1,3 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.init_info: what a machine shows of itself, in bounds."""
 
