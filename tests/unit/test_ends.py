@@ -58,7 +58,7 @@ def test_each_is_named(journal: list[str], events: str, named: str) -> None:
     assert who(journal, events).startswith(named)
 
 
-def test_what_only_tells_of_others_ended_nobody() -> None:
+def test_who_only_reports_others_ended_nobody() -> None:
     journal = [
         entry("containerd.service", f'level=info msg="shim disconnected, killing" id={NAME}'),
         entry("docker.service", f"container {NAME} failed to exit within 10s of signal 15"),
@@ -72,7 +72,7 @@ def test_what_only_tells_of_others_ended_nobody() -> None:
     assert who(journal, status=1) == ""
 
 
-def test_a_watchdog_that_says_nothing_is_named_as_one_that_may_have() -> None:
+def test_a_silent_watchdog_is_named_as_one_that_may_have() -> None:
     units = (
         "spark-watchdog.service loaded active running Ends engines\ngb10-memory-guard.service loaded active running\n"
     )

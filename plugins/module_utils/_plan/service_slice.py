@@ -12,8 +12,10 @@ from .._base import layout
 from .._base.gb10 import fact
 from .._base.plan import ServiceSlice
 from .._base.sizes import gib
+from .._engines import openai
 from .._engines.decided import Decided, Rank
 from .._engines.placed import Placed
+from .._facts.models.purpose import CHAT
 from . import slices
 from .ranks import cache_folders
 from .unit import rank_unit
@@ -149,6 +151,7 @@ def _proof(service: Decided, host: str, inventory: str) -> dict[str, Any]:
         **_clients_proof(placed, inventory),
         "health": service.ranks[0].supervisor["probes"]["health"],
         "request": asdict(placed.engine.example(placed.recipe["kind"], plan["served_name"])),
+        "questions": _questions(service),
         "boot_lines": placed.engine.spec.boot_lines,
         "startup_limit_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
         "memory_total_bytes": plan["boot"]["memory_total_bytes"],
@@ -156,6 +159,16 @@ def _proof(service: Decided, host: str, inventory: str) -> dict[str, Any]:
         "boots": slices.observation(layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
         "expected": _expected(plan["kv"], placed.image["release"]),
     }
+
+
+def _questions(service: Decided) -> list[dict[str, Any]]:
+    placed, plan, flags = service.placed, service.plan, service.ranks[0].flags
+    if placed.recipe["kind"] != CHAT:
+        return []
+    seen = flags.get("limit-mm-per-prompt")
+    refused = isinstance(seen, Mapping) and seen.get("image") == 0
+    sees = not refused and not flags.get("language-model-only") and "vision_config" in (placed.config or {})
+    return [*openai.questions(plan["served_name"], flags, plan["kv"]["context"], sees)]
 
 
 def _clients_proof(placed: Placed, inventory: str) -> dict[str, Any]:

@@ -91,12 +91,12 @@ def scene(container: str, identity: str, own: Sequence[str]) -> ends.Scene:
     """What the host shows of the last seconds of a container. own: units of this collection."""
     now, fields = time.time(), "--output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER"
     since = f"{now - _SCENE_S:.0f}"
-    journal = ["journalctl", "--no-pager", "--output=json", fields, f"--since=@{since}", "--lines=5000"]
+    asked = ["journalctl", "--no-pager", "--output=json", fields, f"--since=@{since}", "--lines=5000"]
     chosen = ["--since", since, "--until", f"{now:.0f}", "--filter", f"container={container}"]
-    shown = ["--format", '{{.Action}} {{index .Actor.Attributes "signal"}}']
-    units = ["systemctl", "list-units", "--type=service", "--state=running", "--plain", "--no-legend"]
-    found = [run(words, _ANSWER_S).stdout for words in (journal, ["docker", "events", *chosen, *shown], units)]
-    return ends.Scene(*found, own=own, names=(container, identity[:12]))
+    chosen += ["--format", '{{.Action}} {{index .Actor.Attributes "signal"}}']
+    running = ["systemctl", "list-units", "--type=service", "--state=running", "--plain", "--no-legend"]
+    journal, events, units = (run(words, _ANSWER_S).stdout for words in (asked, ["docker", "events", *chosen], running))
+    return ends.Scene(journal, events, units, own, (container, identity[:12]))
 
 
 async def await_docker() -> None:

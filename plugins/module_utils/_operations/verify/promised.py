@@ -37,7 +37,7 @@ def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int, waited_
     supervisor = reading["supervisor"] or {}
     silent = silence(supervisor)
     if reply is not None and reply["ok"] and supervisor.get("state") == "serving" and not silent:
-        return Verdict("ready", reply["answer"])
+        return _answered(unit, reading)
     if state["active"] == "failed" or state["restarts"] > restarts_before:
         cause = supervisor.get("error") or explained(reading["log_tail"])
         why = f"{cause}{changed_by(state, unit)}"
@@ -49,6 +49,13 @@ def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int, waited_
     if reply is not None and not reply["ok"]:
         return Verdict("waiting", f"healthy, but no answer yet: {reply['error']}")
     return Verdict("waiting", silent or _meanwhile(supervisor, reading["log_tail"]))
+
+
+def _answered(unit: str, reading: Mapping[str, Any]) -> Verdict:
+    if not reading.get("failed"):
+        return Verdict("ready", reading["reply"]["answer"])
+    why = f"{unit} answers a short question, and fails at {reading['failed']}"
+    return Verdict("failed", f"{why}; journalctl -u {unit} -n 200 says more, and docs/models.md what is known")
 
 
 def _is_obstructed(supervisor: Mapping[str, Any]) -> bool:
