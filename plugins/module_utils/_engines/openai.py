@@ -83,6 +83,6 @@ def questions(model: str, flags: Mapping[str, Any], context: int | None, sees: b
 def _question(name: str, model: str, content: Any, words: int = 0, **more: Any) -> dict[str, Any]:
     asked = example(CHAT, model)
     body = {**asked.body, **more, "messages": [{"role": "user", "content": content}]}
-    answers: list[Sequence[str | int]] = [*asked.answers, ["choices", 0, "message", "tool_calls"], ["usage", "completion_tokens"]]
-    request = asdict(Example(asked.path, body, answers))
+    computed: list[Sequence[str | int]] = [["choices", 0, "message", "tool_calls"], ["usage", "completion_tokens"]]
+    request = asdict(Example(asked.path, body, [*asked.answers, *computed]))
     return {"name": name, "request": request, "limit_s": _LIMIT_S + words // _SLOWEST, "times": max(1, words // 2)}
