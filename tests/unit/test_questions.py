@@ -13,6 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import service
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.promised import verdict
+from ansible_collections.gb10.fleet.plugins.module_utils._plan import service_slice
 
 ANSWER = Reply(200, json.dumps({"choices": [{"message": {"content": "hi"}}], "usage": {"completion_tokens": 2}}))
 
@@ -77,3 +78,11 @@ def test_a_service_that_fails_one_is_not_ready() -> None:
     assert verdict("x.service", reading, 0).state == "ready"
     now = verdict("x.service", reading | {"failed": "a long prompt: HTTP 500: x"}, 0)
     assert (now.state, "fails at a long prompt: HTTP 500" in now.text) == ("failed", True)
+
+
+@pytest.mark.parametrize(("cold_bytes", "low", "high"), [(0, 1000, 1000), (50, 950, 1050)])
+def test_a_pool_that_a_warm_cache_alone_changes_is_as_planned(cold_bytes: int, low: int, high: int) -> None:
+    """Found: the second start of a pool by utilization was another build or other flags."""
+    kv = {"tokens": 1000, "bytes": 1000, "exact": True, "tokens_low": 1, "tokens_high": 2}
+    found = service_slice._expected(kv, "0.28.0", cold_bytes)
+    assert (found["kv_tokens_low"], found["kv_tokens_high"]) == (low, high)
