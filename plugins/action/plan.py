@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base import secret_files
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, sentence
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import (
+    Finding,
+    FleetError,
+    did_you_mean,
+    sentence,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
 from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
@@ -73,9 +79,13 @@ class ActionModule(OnController, Planning):
         problems += declared_and_retired(plan, options["retire"])
         split = [*split_by_limit(plan, services, hosts, options["service"])]
         judged = judge_run(findings, problems, split, options["partial"])
+        explain = None if Display().verbosity else options["explain"]
+        if explain and explain not in (*hosts, *plan["services"]):
+            problem = f"explain: found {explain!a}; expected a service or host of this run"
+            raise AnsibleActionFail(f"{problem}; {did_you_mean(explain, [*hosts, *plan['services']])}")
         if options["show"]:
             shown = cast(Plan, {**plan, "findings": judged.shown})
-            show(as_json(plan) if options["format"] == "json" else as_text(shown, hosts, _width()))
+            show(as_json(plan) if options["format"] == "json" else as_text(shown, hosts, _width(), explain))
             if judged.of_plan and for_people() and options["format"] == "text":
                 raise AnsibleActionFail(f"the plan has {_count(judged.of_plan)}, which the page above ends with")
         if judged.errors and options["refuse"]:

@@ -54,6 +54,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.publis
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.dependents import removal
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.page import stopped
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import unproved
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import inventory_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import (
     lets_others_in,
     made_elsewhere,
@@ -124,6 +125,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fabric_addresses": fabric_addresses,
     "host_slice": host_slice,
     "host_view": host_view,
+    "inventory_folder": inventory_folder,
     "preflight": preflight_sentences,
     "pull_refused": pull_refused,
     "removal": removal,

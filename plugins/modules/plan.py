@@ -27,6 +27,10 @@ options:
     type: str
     choices: [text, json]
     default: text
+  explain:
+    description: The service or host whose values are printed with their reasons; V("") for none. C(-v) prints all.
+    type: str
+    default: ""
   scope:
     description:
       - Which services the run is about. V(fleet) is every service and every host of the run.

@@ -13,7 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import F
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import FOLDER as MODELS
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, is_meant_for_us
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import not_inventories
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import inventory_folder, not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.sources import (
     Inventory,
@@ -28,7 +28,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, wa
 class Planning(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
     def declaration(self, variables: dict[str, Any]) -> Sources:
         """AnsibleActionFail for what can't be read."""
-        folder = Path(variables.get("inventory_dir") or Path.cwd())
+        folder = Path(inventory_folder(variables.get("inventory_dir")))
         files = {name: variables["hostvars"][name].get("inventory_file") for name in variables["groups"]["all"]}
         if problems := not_inventories(files, variables.get("ansible_inventory_sources") or ()):
             raise AnsibleActionFail("nothing was changed: " + problems[0].sentence())

@@ -23,9 +23,7 @@ from .workspace import Running
 
 
 def machine_links() -> set[str]:
-    """But Docker's, which come and go with what runs beside."""
-    names = {link.name for link in Path("/sys/class/net").iterdir()}
-    return {name for name in names if not name.startswith(("br-", "docker", "veth"))}
+    return {link.name for link in Path("/sys/class/net").iterdir()}
 
 
 def daemon_of(running: Running) -> int:

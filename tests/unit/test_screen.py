@@ -199,7 +199,7 @@ def test_a_program_can_read_what_a_run_shows(tmp_path: Path) -> None:
     (tmp_path / "plugins" / "events.py").write_text(CALLBACK)
     own = {"ANSIBLE_CALLBACK_PLUGINS": str(tmp_path / "plugins"), "ANSIBLE_STDOUT_CALLBACK": "events"}
     fine = SERVICES.replace("lab-tny", "nemotron-3-nano-30b-a3b-nvfp4\n    trust: [code]")
-    done = run(tmp_path / "inventory", fine, "plan.yml", **own)
+    done = run(tmp_path / "inventory", fine, "plan.yml", "-e", "explain=chat", **own)
     assert json.loads(done.stdout) == {"hosts": ["titan"]}
     assert "service chat: nemotron" in done.stderr
 

@@ -52,7 +52,8 @@ _NEAR = 0.8
 OURS = ("fleet_plan", "fleet_slice", "fleet_state", "fleet_bundle")
 # The options of the role fleet_plan, which a run or an inventory may set.
 _OPTIONS = tuple(
-    f"fleet_plan_{name}" for name in ("bundle", "format", "partial", "relock", "retire", "scope", "service", "show")
+    f"fleet_plan_{name}"
+    for name in ("bundle", "explain", "format", "partial", "relock", "retire", "scope", "service", "show")
 )
 
 NAME: Spec = {"type": "str", "pattern": "[A-Za-z0-9][A-Za-z0-9._-]{0,60}", "expected": "a name of letters, 0-9 and ._-"}

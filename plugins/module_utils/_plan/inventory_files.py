@@ -10,6 +10,14 @@ from .._base.findings import Finding, error
 from .._base.yaml_text import written_twice
 
 
+def inventory_folder(named: object) -> str:
+    """Where lies what belongs to an inventory: beside its file, else where the command is typed.
+
+    named: Ansible's ``inventory_dir``, which is the text None of an inventory that is no file (``-i spark.local,``).
+    """
+    return str(Path.cwd() if named in (None, "", "None") else named)
+
+
 def declared_twice(texts: Mapping[str, str]) -> Iterator[Finding]:
     """Keys that a file of the inventory has twice: YAML keeps the last one, and what the first declared is lost.
 

@@ -57,20 +57,27 @@ def concerning(plan: Plan, hosts: Sequence[str]) -> list[FindingRow]:
     return [finding for finding in plan["findings"] if not finding["hosts"] or chosen & set(finding["hosts"])]
 
 
-def as_text(plan: Plan, hosts: Sequence[str], width: int = WIDTH) -> str:
+def as_text(plan: Plan, hosts: Sequence[str], width: int = WIDTH, explain: str | None = None) -> str:
     """What is decided for these hosts and the services placed on them: a table, the findings, then the details.
 
     A plan that is refused ends with its errors, where a person's eye is when the page has gone by.
-    width: columns that nothing exceeds but a word that can't be broken.
+    width: columns that nothing exceeds but a word that can't be broken. explain: the one service or host whose details
+    are wanted, empty for none of them; all without it.
     """
     findings = concerning(plan, hosts)
     chosen = [name for name, service in plan["services"].items() if set(service["hosts"]) & set(hosts)]
     rows = [row for row in plan["summary"] if set(row["hosts"]) & set(hosts)]
-    details = ["\n".join(_gateway(plan["gateway"], width))] if plan["gateway"] else []
-    details += ["\n".join(_clients(plan["clients"], width))] if plan["clients"] else []
-    details += ["\n".join(_service(name, plan, hosts, width)) for name in chosen]
-    details += ["\n".join(_host(name, plan["hosts"][name], width)) for name in hosts]
     refused = any(finding["severity"] == "error" for finding in findings)
+    wanted = [name for name in chosen if explain in (None, name)]
+    looked_at = [name for name in hosts if explain in (None, name) and not (refused and _is_empty(plan["hosts"][name]))]
+    details = ["\n".join(_gateway(plan["gateway"], width))] if plan["gateway"] and explain is None else []
+    details += ["\n".join(_clients(plan["clients"], width))] if plan["clients"] and explain is None else []
+    details += ["\n".join(_service(name, plan, hosts, width)) for name in wanted]
+    details += ["\n".join(_host(name, plan["hosts"][name], width)) for name in looked_at]
+    if not explain and explain is not None and chosen:
+        details.append(
+            "each value with its reason, and the commands: the same with -v, or -e explain=NAME of a service or host"
+        )
     found = "\n".join(_findings(findings, width, worst_last=refused))
     details.append("\n".join(_sources("\n".join([found, *details]), width)))
     parts = ["\n".join(_table(rows, width)), *([*details, found] if refused else [found, *details])]
@@ -327,13 +334,17 @@ def _command(words: Sequence[str], image: str) -> list[str]:
 
 def _host(name: str, host: Mapping[str, Any], width: int) -> Iterator[str]:
     yield _heading(f"host {name}")
-    if not host["listens"] and not host["fabric"]["interfaces"]:
+    if _is_empty(host):
         yield "nothing planned"
     if host["listens"]:
         rows = [{key: str(row[key]) for key in ("port", "address", "service", "who")} for row in host["listens"]]
         yield table(rows, width) + "\n"
     if host["fabric"]["interfaces"]:
         yield table([_interface(interface) for interface in host["fabric"]["interfaces"]], width)
+
+
+def _is_empty(host: Mapping[str, Any]) -> bool:
+    return not host["listens"] and not host["fabric"]["interfaces"]
 
 
 def _interface(interface: Mapping[str, Any]) -> dict[str, str]:
