@@ -59,6 +59,9 @@ SIMPLE = connector("SimpleCPUOffloadConnector", cpu_bytes_to_use=6 * GIB)
         (connector("ExampleConnector", shared_storage_path="/srv/x"), {}, ONE, Kept()),
         ({"mm-processor-cache-gb": 10}, {}, ONE, Kept(12 * GIB)),
         ({"mm-processor-cache-gb": 4}, {}, ONE, Kept()),
+        ({}, {"VLLM_XGRAMMAR_CACHE_MB": "2048"}, ONE, Kept(2 * GIB)),
+        ({}, {"VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE": "1073741824"}, ONE, Kept(GIB)),
+        ({"aux-output-config": {"enable_return_routed_experts": True, "max_bytes": GIB}}, {}, ONE, Kept(GIB)),
         ({"kv-transfer-config": "not a map"}, {}, ONE, Kept()),
     ],
 )
@@ -76,6 +79,7 @@ def test_what_a_rank_keeps(flags: dict[str, Any], environment: dict[str, str], r
         (connector("Ours", cpu_bytes_to_use=1), {}, "memory-uncounted"),
         ({"ec-transfer-config": {"ec_connector": "ECMooncakeConnector"}}, {}, "memory-uncounted"),
         (connector("OffloadingConnector"), {}, "memory-connector"),
+        ({"enable-return-routed-experts": True}, {}, "memory-uncounted"),
         (several(OFFLOADING, connector("FlexKVConnectorV1")), {}, "memory-uncounted"),
     ],
 )
@@ -83,20 +87,45 @@ def test_what_nobody_can_count_is_a_finding(flags: dict[str, Any], environment: 
     assert [finding.rule for finding in kept(flags, environment, Place(service="x"), ONE)[1]] == [rule]
 
 
-# What of vLLM's options is a size of memory: counted where, or why not.
+_LIMIT, _DISK, _FABRIC = "a limit of one request or message", "on a disk", "of kernels that a GB10 has not"
+# What of vLLM's options, of the keys of their maps and of its variables is a size of memory: counted where, or why not.
 COUNTED = {
     "--cpu-offload-gb": "rule X17: the same bytes in the same memory",
     "--kv-cache-memory-bytes": "the memory plan",
     "--kv-offloading-size": "kept",
     "--mm-ipc-gpu-memory-gb": "pool_share",
     "--mm-processor-cache-gb": "kept",
+    "--mm-shm-cache-max-object-size-mb": _LIMIT,
+    "--aux-output-config.max_bytes": "kept",
+    "--ec-transfer-config.ec_buffer_size": "memory-uncounted: a cache of encoder outputs",
+    "VLLM_DEEPEP_BUFFER_SIZE_MB": _FABRIC,
+    "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE": "kept",
+    "VLLM_MAX_AUDIO_CLIP_FILESIZE_MB": _LIMIT,
+    "VLLM_MAX_AUDIO_DECODE_BYTES": _LIMIT,
+    "VLLM_MAX_EMBED_DECODE_BYTES": _LIMIT,
+    "VLLM_MAX_MEDIA_DOWNLOAD_SIZE_MB": _LIMIT,
+    "VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES": _LIMIT,
+    "VLLM_MAX_MEDIA_REQUEST_DOWNLOAD_SIZE_MB": _LIMIT,
+    "VLLM_MEDIA_CACHE_MAX_SIZE_MB": _DISK,
+    "VLLM_MQ_MAX_CHUNK_BYTES_MB": _LIMIT,
+    "VLLM_ROCM_QUICK_REDUCE_MAX_SIZE_BYTES_MB": _FABRIC,
+    "VLLM_ROCM_QUICK_REDUCE_MIN_SIZE_BYTES_MB": _FABRIC,
+    "VLLM_SPARSE_INDEXER_MAX_LOGITS_MB": "in the runtime, for models that no recipe has",
+    "VLLM_XGRAMMAR_CACHE_MB": "kept",
 }
 
 
-def test_every_option_in_bytes_or_gibibytes_is_counted() -> None:
-    sizes = re.compile(r"(^|-)(bytes|gb|gib|mib)$|offloading-size$|offload-gb$")
-    newest = {name for option in load().newest.options.values() for name in [option.name] if sizes.search(name)}
-    assert newest == COUNTED.keys()
+def test_every_option_key_and_variable_in_bytes_is_counted() -> None:
+    spoken = re.compile(
+        r"(^|[-_])(bytes|gb|gib|mb|mib)([-_]|$)|(buffer|workspace|offloading)[-_]size|size[-_](mb|gb|bytes)",
+        re.IGNORECASE,
+    )
+    newest = load().newest
+    names = {option.name for option in newest.options.values()} | set(newest.variables)
+    keys = {f"{option.name}.{key}" for option in newest.options.values() for key in option.keys}
+    assert {name for name in names if spoken.search(name)} | {
+        key for key in keys if spoken.search(key.partition(".")[2])
+    } == COUNTED.keys()
 
 
 def planned(**flags: Any) -> dict[str, Any]:

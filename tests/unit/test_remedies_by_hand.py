@@ -327,7 +327,7 @@ BY_HAND = [
     Row("memory-crowded", {(*R, "model", "config"): GONE, (*R, "model", "repository"): "mine/new", (*R, "memory"): GONE,
                            AGAIN: SOLO | {"recipe": TINY, "port": 8004}}, "model.config and model.weights_bytes",
         {(*R, "model", "config"): "nemotron-3-nano-30b-a3b", (*R, "model", "weights_bytes"): 19_000_000_000}),
-    Row("memory-tight", {(*S, "flags"): {"gpu-memory-utilization": 0.93}}, "take gpu-memory-utilization out",
+    Row("memory-tight", {(*S, "flags"): {"gpu-memory-utilization": 0.92}}, "take gpu-memory-utilization out",
         {(*S, "flags"): GONE}),
     Row("memory-weights-estimated", {S: FOUND, ("model", "someone/model"): {"weights_bytes": None}},
         "model.weights_bytes", {(*S, "model"): {"repository": "someone/model", "weights_bytes": 20_000_000_000}}),

@@ -247,7 +247,8 @@ def _predicted_runtime(demand: Demand) -> int:
     """The peak of the profiling pass, what a loader keeps, and what vLLM counts besides: on a memory that CPU and GPU
     share, what the engine's process itself grows by meanwhile."""
     parts = ["base_image_gib" if demand.takes_images and demand.ranks == 1 else "base_gib"]
-    parts += [] if demand.enforce_eager else ["compile_gib"]
+    # engines that profile no batch are not known to grow by it
+    parts += ["compile_gib"] if demand.max_num_batched_tokens and not demand.enforce_eager else []
     parts += ["drafter_gib"] if demand.reads_layers else []
     parts += ["instanttensor_gib"] if demand.load_format == "instanttensor" else []
     return _activations(demand) + sum(gib(fact("memory", part)) for part in parts)

@@ -17,9 +17,10 @@ from typing import Any
 from ..._base.findings import Finding, error
 from ..._base.layers import Value
 from ..._base.place import Place
-from ..._base.sizes import gib
+from ..._base.sizes import MIB, gib
 from ..._facts.models.config import ConfigJson
-from ..kept import uncounted
+from ..kept import Keeps, uncounted
+from ..kept import kept as of_options
 from ..placed import Placed
 
 Settings = Mapping[str, Any]
@@ -31,6 +32,17 @@ _LMCACHE_GIB = 5.0  # lmcache/v1/config.py, max_local_cpu_size
 _IMAGE_CACHES, _IMAGE_CACHE_GIB = 2, 4.0
 _COUNTED = "OffloadingConnector with cpu_bytes_to_use"
 _SOURCE = "vllm/distributed/kv_transfer/kv_connector/factory.py of 0.33.0; docs/memory.md"
+
+
+_ROUTES = "routes of experts, by the size of the pool"
+# Of vllm/config/aux_output.py and vllm/envs.py. Other sizes in these are limits of one request, or of a disk.
+_SIZES = {
+    "aux-output-config.max_bytes": Keeps("routes of experts", 1),
+    "aux-output-config.enable_return_routed_experts": Keeps(_ROUTES, unless="aux-output-config.max_bytes"),
+    "enable-return-routed-experts": Keeps(_ROUTES, unless="aux-output-config.max_bytes"),
+    "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE": Keeps("what attention computes in", 1),
+    "VLLM_XGRAMMAR_CACHE_MB": Keeps("compiled grammars", MIB),
+}
 
 
 @dataclass(frozen=True)
@@ -65,8 +77,13 @@ def kept_by(placed: Placed, decided: Mapping[str, Value]) -> tuple[Kept, list[Fi
 
 def kept(flags: Settings, environment: Mapping[str, str], place: Place, ranks: Ranks) -> tuple[Kept, list[Finding]]:
     """The same of options and variables by their names. place: the service's."""
-    findings: list[Finding] = []
-    total = Kept(_images(flags))
+    outputs = flags.get("aux-output-config")
+    settings = (
+        {f"aux-output-config.{key}": value for key, value in outputs.items()} if isinstance(outputs, Mapping) else {}
+    )
+    sizes = {name: _number(environment.get(name)) for name in _SIZES if name in environment}
+    size, findings = of_options(_SIZES, {**flags, **settings, **sizes}, place, _SOURCE)
+    total = Kept(_images(flags) + size)
     for at, settings in _connectors(flags):
         where, name = place.below("flags", at), str(settings.get("kv_connector"))
         try:
