@@ -78,11 +78,10 @@ def kept_by(placed: Placed, decided: Mapping[str, Value]) -> tuple[Kept, list[Fi
 def kept(flags: Settings, environment: Mapping[str, str], place: Place, ranks: Ranks) -> tuple[Kept, list[Finding]]:
     """The same of options and variables by their names. place: the service's."""
     outputs = flags.get("aux-output-config")
-    settings = (
-        {f"aux-output-config.{key}": value for key, value in outputs.items()} if isinstance(outputs, Mapping) else {}
-    )
-    sizes = {name: _number(environment.get(name)) for name in _SIZES if name in environment}
-    size, findings = of_options(_SIZES, {**flags, **settings, **sizes}, place, _SOURCE)
+    of_map = outputs if isinstance(outputs, Mapping) else {}
+    written = {name: _number(environment.get(name)) for name in _SIZES if name in environment}
+    written |= {f"aux-output-config.{key}": value for key, value in of_map.items()}
+    size, findings = of_options(_SIZES, {**flags, **written}, place, _SOURCE)
     total = Kept(_images(flags) + size)
     for at, settings in _connectors(flags):
         where, name = place.below("flags", at), str(settings.get("kv_connector"))
