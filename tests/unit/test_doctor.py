@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action.drift_info import ActionModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
@@ -46,6 +47,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.host_tuning.s
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_bad import found_bad, known_bad
 from drift_fleet import GIB, planned, state_of
 
+LOGINS = Path(__file__).resolve().parents[1] / "data" / "init.yml"
+REFUSED = {
+    name: one
+    for name, one in yaml.safe_load(LOGINS.read_text("utf-8"))["locked-out"]["refused"].items()
+    if "odd" not in name
+}
 HOSTS = Path(__file__).resolve().parents[1] / "data" / "hosts"
 FROM_HUB = {"tiny": {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000, "model": {"source": "hub"},
                      "image": {"reference": "vllm/vllm-openai:v0.24.0", "source": "registry"}}}  # fmt: skip
@@ -356,12 +363,25 @@ def test_a_port_that_is_named_is_no_obstacle() -> None:
 
 @pytest.mark.parametrize(
     ("why", "remedy"),
-    [("Missing sudo password", "-K"), ("unreachable: Connection timed out", "ansible HOST -m ping")],
+    [("Missing sudo password", "-K"), ("unreachable: no route", "ansible HOST -m ping")],
 )
 def test_a_host_that_could_not_be_read_is_not_ready(why: str, remedy: str) -> None:
     found = silent("titan", why)
     assert found.verdict == "could not look"
     assert remedy in found.findings[0].remedy
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_failed_login_is_named_by_what_ssh_printed(name: str) -> None:
+    """Each of them had the remedy to bring the host up."""
+    [found] = silent("titan", f"unreachable: Failed to connect to the host via ssh: {REFUSED[name]['words']}").findings
+    wanted = [
+        words.replace(name, "titan")
+        for words in REFUSED[name]["sentence"]
+        if "kex" not in words and "-e user" not in words
+    ]
+    assert [words for words in wanted if words not in f"{found.found}; {found.remedy}"] == []
+    assert "@@@" not in found.found
 
 
 def test_what_could_not_be_read_is_reported() -> None:

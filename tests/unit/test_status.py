@@ -178,6 +178,8 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
     text = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {})
     assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["serving", "waiting"]
     assert "pair: clients send the key in /site/pair.key" in text
+    asked = 'ask it yourself: curl -H "Authorization: Bearer $(cat /site/pair.key)" http://spark-2:8000/v1/models'
+    assert text.count("curl") == 1 and asked in text
     # of a rank that serves all the same; one that does not stops its host, and is named by that
     assert text.split("\n\n")[-1].startswith("spark-2: pair, rank 0: a rollout was cut off")
     # nothing happened to a service whose run was refused

@@ -21,6 +21,7 @@ from ..._subjects.fabric.subject import FABRIC
 from ..._subjects.registry import SUBJECTS
 from ..._subjects.state import READS
 from ..._subjects.system.subject import SYSTEM, versions
+from ..init.login import problem
 
 Verdict = Literal["ready", "will be changed", "stops you", "could not look"]
 # Subjects whose differences are of the machine and not of what we set: no playbook repairs those.
@@ -142,9 +143,10 @@ def together(plan: Plan, states: Mapping[str, Mapping[str, Any]]) -> dict[str, l
 
 def silent(host: str, why: str) -> Examined:
     """A host that could not be read, with the way to one that can."""
-    remedy = of_sudo(why) or "bring it up, see that `ansible HOST -m ping` comes back, then run doctor.yml again"
+    otherwise = "bring it up, see that `ansible HOST -m ping` comes back, then run doctor.yml again"
+    found, remedy = problem(host, "your account", why) or (why or "no answer", of_sudo(why) or otherwise)
     finding = host_error(
-        "doctor-silent", Place(host=host), found=why or "no answer", expected="a host that can be read", remedy=remedy
+        "doctor-silent", Place(host=host), found=found, expected="a host that can be read", remedy=remedy
     )
     return Examined(host, (finding,), None, why)
 

@@ -18,6 +18,7 @@ SCRIPT = (
     "sudo -n true 2>/dev/null && echo sudo=none; echo end=1"
 )
 _MOST = 1 << 16
+_NEW_KEY = "host key is known for|Host key verification failed"
 _HOW = (
     (
         "port 22: Connection timed out|timed out",
@@ -59,33 +60,37 @@ def answer(text: str) -> Login | None:
     return Login(GB10 in devices, name, values.get("mac", ""), values.get("sudo") != "none")
 
 
-def refused(name: str, user: str, words: str, line: Callable[[str], str]) -> Refused:
-    """Why ssh did not let this account in, of what it printed. line: makes one harmless line of its words."""
+def problem(name: str, user: str, words: str) -> tuple[str, str] | None:
+    """What ssh's words mean, and what to do; None for words that say nothing known. user: as far as it is known."""
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in words:
         known = re.search(r"^Offending (?:\S+ )?key in (\S+:\d+)", words, re.MULTILINE)
         now = re.search(r"^(SHA256:[\w+/=]+)", words, re.MULTILINE)
-        return Refused(
-            f"{name}: its host key is not that of {known[1] if known else 'known_hosts'}; it shows "
-            f"{now[1] if now else 'another one'}; was it installed anew? Then run ssh-keygen -R {name} and this again; "
-            "if not, somebody else answers by its name"
+        return (
+            f"its host key is not that of {known[1] if known else 'known_hosts'}; it shows "
+            f"{now[1] if now else 'another one'}",
+            f"was it installed anew? Then run ssh-keygen -R {name} and this again; if not, somebody else has its name",
         )
-    if re.search(r"host key is known for|Host key verification failed", words):
-        return Refused(f"{name}: nobody has compared its host key; run ssh {user}@{name} once, and compare it", True)
+    if re.search(_NEW_KEY, words):
+        return "nobody has compared its host key", f"run ssh {user}@{name} once, and compare it"
     if "Permission denied" in words:
-        by_password = "password" in words.rpartition("Permission denied")[2]
-        remedy = (
-            f"ssh-copy-id {user}@{name} brings your key there (it asks for the password once)"
-            if by_password
-            else (f"bring your key there, into ~{user}/.ssh/authorized_keys")
+        of_words = re.search(r"(\S{1,64})@\S+: Permission denied", words)
+        who = host_name(of_words[1]) if of_words else ""
+        user = who or user
+        remedy = f"bring your key there, into ~{user}/.ssh/authorized_keys"
+        if "password" in words.rpartition("Permission denied")[2]:
+            remedy = f"ssh-copy-id {user}@{name} brings your key there (it asks for the password once)"
+        return (
+            f"it lets nobody called {user} in by a key of yours",
+            f"{remedy}; is your account there another one? Name it: a Spark has the one chosen at its first boot",
         )
-        return Refused(
-            f"{name}: it lets nobody called {user} in by a key of yours; {remedy}; is your account there another one? "
-            "Write -e user=NAME: a Spark has the name that was chosen at its first boot"
-        )
-    for pattern, found, remedy in _HOW:
-        if re.search(pattern, words):
-            return Refused(f"{name}: {found}; {remedy}")
+    return next(((found, remedy) for pattern, found, remedy in _HOW if re.search(pattern, words)), None)
+
+
+def refused(name: str, user: str, words: str, line: Callable[[str], str]) -> Refused:
+    """Why ssh did not let this account in, of what it printed. line: makes one harmless line of its words."""
     last = [one for one in words.splitlines() if one.strip()]
-    return Refused(
-        f"{name}: {line(last[-1]) if last else 'it answered what no Spark does'}; see what ssh {user}@{name} answers"
-    )
+    unknown = line(last[-1]) if last else "it answered what no Spark does"
+    found, remedy = problem(name, user, words) or (unknown, f"see what ssh {user}@{name} answers")
+    of_user = "; write -e user=NAME" if "Permission denied" in words else ""
+    changed = "IDENTIFICATION HAS CHANGED" in words
+    return Refused(f"{name}: {found}; {remedy}{of_user}", bool(re.search(_NEW_KEY, words)) and not changed)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import textwrap
 from collections import Counter
@@ -51,6 +52,7 @@ def end_table(
     """
     rows: list[tuple[dict[str, str], bool]] = []
     answers = []
+    command = ""
     for name in services:
         service = plan["services"][name]
         for host in (host for host in service["hosts"] if host in hosts):
@@ -65,6 +67,8 @@ def end_table(
                 answers.append(f"{name}: clients send the key in {here['key']['source']}")
             if proof and here["tls"] and here["tls"]["ca"]:
                 answers.append(f"{name}: clients trust the CA in {here['tls']['ca']}")
+            if proof and proof["answer"]:
+                command = command or _curl(service, here)
             if proof and proof["comparison"]:
                 answers.append(f"{name} on {host}: {proof['comparison']}")
     answers += [*_gateway_answers(plan["gateway"], proved), *_client_answers(plan["clients"], clients)]
@@ -77,8 +81,17 @@ def end_table(
     problems += [(host, sentence) for (host, _name), proof in verified.items() for sentence in proof["problems"]]
     serving = ((host, rank["problems"]) for (host, _name), rank in ranks.items() if rank["health"] == SERVING)
     problems += [(host, sentence) for host, sentences in serving for sentence in sentences]
+    answers += [f"ask it yourself: {command}"] if command else []
     parts = (table(_few(rows, "state")), "\n".join(answers), _wrapped(_paragraphs(plan, problems)))
     return "\n\n".join(part for part in parts if part)
+
+
+def _curl(service: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """The command that lists the models of an endpoint, to be pasted; the key is read by the shell, and not shown."""
+    ca = here["tls"] and here["tls"]["ca"]
+    trusted = f"--cacert {shlex.quote(ca)} " if ca else ""
+    key = f'-H "Authorization: Bearer $(cat {shlex.quote(here["key"]["source"])})" ' if here["key"] else ""
+    return f"curl {trusted}{key}{service['endpoint']}/models"
 
 
 def _gateway_answers(gateway: Mapping[str, Any] | None, proved: Collection[str]) -> Iterator[str]:
