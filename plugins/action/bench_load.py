@@ -17,7 +17,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import (
 
 
 class ActionModule(Measuring):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
         load, given = self._task.args["load"], self._task.args.get("point")

@@ -12,7 +12,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, 
 
 
 class ActionModule(Asking):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         if self._task.check_mode:
             return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}

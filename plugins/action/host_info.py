@@ -12,6 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import Slice
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import read_answer
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import (
     before_change,
@@ -38,7 +39,7 @@ _MOST_WORDS = 1 << 16
 
 
 class ActionModule(Asking):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         asked = dict(self._task.args)
         view = asked.pop("view", None)
@@ -64,7 +65,7 @@ class ActionModule(Asking):
         return result
 
     def _parted(
-        self, state: Mapping[str, Any], unknown: Mapping[str, str], mine: Mapping[str, Any], salt: str
+        self, state: Mapping[str, object], unknown: Mapping[str, str], mine: Slice, salt: str
     ) -> dict[str, Any]:
         """What the preflight judges as without a view, and beside it all that was read."""
         whole, faults = with_comparisons(

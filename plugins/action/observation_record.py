@@ -17,7 +17,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answerin
 class ActionModule(Answering):
     FORM = changes({"content": {"type": "map", "nullable": True, "default": None}})
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         if result["content"] is None:
             return result

@@ -23,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import (
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
 from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
+from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import GatewaySlice
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.tracing.declared import headers_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.check import plan_from
@@ -136,7 +137,7 @@ class ActionModule(OnController, Planning):
     def _certificates(self, plan: Plan, services: list[str]) -> Iterator[Finding]:
         """What is wrong with certificates today, before any host is changed; a run renews those of the local CA."""
         now = datetime.now(UTC)
-        authorities = {host["tls"]["source"] for host in plan["hosts"].values()} - {None}
+        authorities = {source for host in plan["hosts"].values() if (source := host["tls"]["source"])}
         for ca in sorted(authorities):
             yield from ca_problems(Path(ca), now)
         shown = [(Place(service=name), head_of(plan, name)["tls"]) for name in services]
@@ -198,10 +199,9 @@ def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:
     ]
 
 
-def _gateway(plan: Plan) -> dict[str, Any]:
+def _gateway(plan: Plan) -> GatewaySlice:
     """The gateway's slice on the first of its hosts, on all of which it is the same; empty without one."""
-    gateway: dict[str, Any] = plan["hosts"][plan["gateway"]["hosts"][0]]["gateway"] if plan["gateway"] else {}
-    return gateway
+    return plan["hosts"][plan["gateway"]["hosts"][0]]["gateway"] if plan["gateway"] else {}
 
 
 def _width() -> int:

@@ -61,7 +61,7 @@ class ActionModule(OnController):
         return {"changed": is_new, "published": changed, "public_key": known}
 
     @staticmethod
-    def _write(folder: Path, key: Path, slices: dict[str, dict[str, Any]], serial: int) -> None:
+    def _write(folder: Path, key: Path, slices: dict[str, dict[str, object]], serial: int) -> None:
         """All are signed before the first one is written."""
         published = datetime.now(UTC).isoformat(timespec="seconds")
         made = {

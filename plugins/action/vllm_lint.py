@@ -14,7 +14,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     _requires_connection = False
     supports_raw_params = True  # `ansible localhost -m gb10.fleet.vllm_lint -a @launch.json`
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         launch = dict(self._task.args)
         raw = launch.pop("_raw_params", None)

@@ -44,7 +44,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         if result.task.resolved_action == "gb10.fleet.drift":
             self._code = result.result["exit_code"]
 
-    def v2_playbook_on_stats(self, stats: Any) -> None:
+    def v2_playbook_on_stats(self, stats: object) -> None:
         if self._is_check and self._code is None:
             show("drift: unknown: nothing was compared, for the reasons above")
             self._code = UNKNOWN

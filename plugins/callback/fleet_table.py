@@ -68,7 +68,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._is_status = False
         self._shows_ok = True
 
-    def v2_playbook_on_start(self, playbook: Any) -> None:
+    def v2_playbook_on_start(self, playbook: object) -> None:
         self._shows_ok = C.config.get_config_value("display_ok_hosts", plugin_type="callback", plugin_name="default")
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
@@ -113,7 +113,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
     def v2_runner_on_unreachable(self, result: Any) -> None:
         self._stopped.setdefault(result.host.get_name(), ("unreachable", _reason(result)))
 
-    def v2_playbook_on_stats(self, stats: Any) -> None:
+    def v2_playbook_on_stats(self, stats: object) -> None:
         seen_any = self._verified or self._ranks or self._removed or self._stopped or self._gateways or self._used
         if self._plan is None or not seen_any:
             return

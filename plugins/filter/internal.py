@@ -40,6 +40,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._base.reading import State
+from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import Slice
 from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import (
     by_host,
     cable_ends,
@@ -84,7 +86,7 @@ def preflight_sentences(
     return [finding.sentence() for finding in found if finding.severity == severity]
 
 
-def pull_refused(slice_: Mapping[str, Any], host: str, variables: Iterable[str]) -> list[str]:
+def pull_refused(slice_: Slice, host: str, variables: Iterable[str]) -> list[str]:
     """What `gb10.fleet.publish` would refuse this host for. variables: the names of all that it has."""
     return [finding.sentence() for finding in refused(host, slice_, frozenset(variables))]
 
@@ -111,7 +113,7 @@ def undeclared_services(
     ]
 
 
-def update_proof(mine: Mapping[str, Any], host: str, state: Mapping[str, Any], updates: Mapping[str, Any]) -> list[str]:
+def update_proof(mine: Slice, host: str, state: State, updates: Mapping[str, Any]) -> list[str]:
     """What is wrong with a host that was updated and has restarted: what runs is not what was to run, or a fault that
     it had not before. mine: its slice. state: of `gb10.fleet.host_info`. updates: of `gb10.fleet.update_info`."""
     return [finding.sentence() for finding in ordered(unproved(host, mine, state, updates))]

@@ -217,7 +217,7 @@ def access(module: AnsibleModule, path: Path, mode: str) -> list[dict[str, Any]]
     return [diff | {"before_header": str(path), "after_header": str(path)}] if changed else []
 
 
-def headed(path: Path, before: Any, after: Any) -> dict[str, Any]:
+def headed(path: Path, before: object, after: object) -> dict[str, Any]:
     return {"before": before, "after": after, "before_header": str(path), "after_header": str(path)}
 
 

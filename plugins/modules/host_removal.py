@@ -63,7 +63,6 @@ stays:
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
@@ -137,7 +136,7 @@ def main() -> None:
     )
 
 
-def look(module: AnsibleModule, asked: RemovalOrder, known: dict[str, Any] | None) -> list[RemovalStep]:
+def look(module: AnsibleModule, asked: RemovalOrder, known: dict[str, object] | None) -> list[RemovalStep]:
     if module.params["state"] == "stopped":
         return [*running(module.run_command)]
     return survey(asked, known, module.run_command)

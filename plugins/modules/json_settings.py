@@ -118,7 +118,7 @@ def main() -> None:
     module.exit_json(changed=bool(keys) or access_changed, changed_keys=keys, diff=diff)
 
 
-def starting_point(module: AnsibleModule, before: dict[str, Any]) -> dict[str, Any]:
+def starting_point(module: AnsibleModule, before: dict[str, object]) -> dict[str, Any]:
     """What the settings are merged into."""
     if module.params["original"] is None:
         return before

@@ -106,6 +106,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import Interface
 from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import judge, staging
 from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.ssh_session import carriers, session_address
 from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.kernel_settings import normalised, sysctl_path
@@ -281,7 +282,7 @@ def _content(file: Mapping[str, Any] | None) -> bytes:
     return base64.b64decode((file or {}).get("content", ""))
 
 
-def _text_diff(path: str, file: Mapping[str, Any] | None) -> dict[str, str]:
+def _text_diff(path: str, file: Mapping[str, object] | None) -> dict[str, str]:
     before, after = (_content(one).decode("utf-8", "replace") for one in (record.snapshot(Path(path)), file))
     return judge.shown(path, before, after)
 
@@ -305,7 +306,7 @@ def _access(file: Mapping[str, Any]) -> str:
     return f"mode {file['mode']:04o}, owner {file['uid']}:{file['gid']}\n"
 
 
-def _start(module: AnsibleModule, files: dict[str, dict[str, Any] | None], wanted: list[dict[str, Any]]) -> str:
+def _start(module: AnsibleModule, files: dict[str, dict[str, object] | None], wanted: list[Interface]) -> str:
     """Stage the change and have the host's own unit carry it out; returns the change's id."""
     try:
         record.RUN.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -132,7 +132,7 @@ def _keep(module: AnsibleModule, folder: Path, service: str, files: dict[str, st
     replace_file(Path(layout.way_back_index(service)), json.dumps(index).encode(), 0o600)
 
 
-def _put_back(module: AnsibleModule, folder: Path, index: dict[str, Any]) -> None:
+def _put_back(module: AnsibleModule, folder: Path, index: dict[str, object]) -> None:
     restore(folder, index, lambda words: module.run_command(list(words), check_rc=True))
     module.run_command(["systemctl", "daemon-reload"], check_rc=True)
 

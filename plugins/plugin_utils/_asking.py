@@ -99,7 +99,7 @@ class Answering(Asking):
 
     FORM: ClassVar[Spec]
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
         try:
@@ -109,6 +109,6 @@ class Answering(Asking):
         return {**result, "changed": False, **answer}
 
     @staticmethod
-    def used(answer: dict[str, Any]) -> dict[str, Any]:
+    def used(answer: dict[str, object]) -> dict[str, Any]:
         """The answer, if all that is done with it later can be done."""
         return answer

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.compare import WRONG, Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.conditions import NAMES
@@ -22,7 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 _TEMPLATES = Path(__file__).resolve().parents[2] / "playbooks" / "templates"
 
 
-def page(runs: Sequence[Mapping[str, Any]], found: Sequence[Difference], paired: bool) -> str:
+def page(runs: Sequence[Mapping[str, object]], found: Sequence[Difference], paired: bool) -> str:
     """The whole page. runs: what is compared with first, where there is one. paired: whether they ran in turns."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),

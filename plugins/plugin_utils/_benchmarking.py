@@ -48,12 +48,12 @@ def whole() -> Iterator[None]:
 
 
 class Measuring(Asking):
-    def look(self, load: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def look(self, load: Mapping[str, object], variables: dict[str, object]) -> dict[str, Any]:
         """`form.ANSWER` without a run: what is there, and who asks. NoAnswerError where it can't be told."""
         answer: dict[str, Any] = self.ask(_MODULE, {"load": dict(load)}, variables, ANSWER)
         return answer
 
-    def measure(self, load: Mapping[str, Any], point: Point, variables: dict[str, Any]) -> dict[str, Any]:
+    def measure(self, load: Mapping[str, Any], point: Point, variables: dict[str, object]) -> dict[str, Any]:
         """``{seen, figures, shown, raw}`` of one run. load: with its words filled in. NoAnswerError where it could not
         be done; NotWholeError, of others who ask BusyError, where it does not count."""
         keys = ENGINES[load["engine"]].spec.load_keys

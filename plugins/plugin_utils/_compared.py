@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import Fault, fault_of
+from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import Slice
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import compared
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
 
 
 def with_comparisons(
-    state: Mapping[str, Any], plan: Mapping[str, Any], salt: str, read: Callable[[str], str]
+    state: Mapping[str, object], plan: Slice, salt: str, read: Callable[[str], str]
 ) -> tuple[dict[str, Any], list[Fault]]:
     """state: as `_subjects.form` took it. plan: the host's slice. read: a file of ours. A part in which a fault of ours
     is met is not known."""

@@ -15,7 +15,7 @@ except ImportError:  # a core that keeps it otherwise: places are named without 
     Origin = None
 
 
-def origin(row: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> tuple[str, int] | None:
+def origin(row: Mapping[str, Any], variables: Mapping[str, Mapping[str, object]]) -> tuple[str, int] | None:
     """File and line of what a finding of the plan is about, or of the nearest thing around it that is there.
 
     variables: by host, as Ansible read them.
@@ -36,7 +36,7 @@ def origin(row: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) -
     return found
 
 
-def files_of(variables: Mapping[str, Mapping[str, Any]], prefix: str, folder: Path) -> dict[str, str]:
+def files_of(variables: Mapping[str, Mapping[str, object]], prefix: str, folder: Path) -> dict[str, str]:
     """The texts of the files that the variables of this prefix come from, by their names as seen from the folder.
 
     An encrypted file is not looked into.
@@ -53,12 +53,12 @@ def files_of(variables: Mapping[str, Mapping[str, Any]], prefix: str, folder: Pa
     return {name: text for name, text in texts.items() if not text.startswith("$ANSIBLE_VAULT")}
 
 
-def _tag(value: Any) -> tuple[str, int] | None:
+def _tag(value: object) -> tuple[str, int] | None:
     tag = Origin.get_tag(value)
     return (tag.path, tag.line_num or 1) if tag is not None and tag.path else None
 
 
-def located(row: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
+def located(row: Mapping[str, Any], variables: Mapping[str, Mapping[str, object]], folder: Path) -> str:
     """A finding's place with file and line, the file as seen from the inventory's folder."""
     place, found = str(row["place"]), origin(row, variables)
     if found is None:

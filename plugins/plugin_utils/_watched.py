@@ -63,7 +63,7 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         warnings = [*examined.get("warnings", ()), *result.get("warnings", ())]
         return result | ({"warnings": warnings} if warnings else {})
 
-    def _watch(self, host: str, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    def _watch(self, host: str, task_vars: dict[str, object] | None) -> dict[str, Any]:
         file = f"/run/gb10-fleet-progress-{secrets.token_hex(8)}"
         self._shell(f": > {file}")
         try:
@@ -89,7 +89,7 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         status, _, end = output.rpartition("\n") if output.endswith("gone") else (output, "", "")
         return json.loads(status) if status.startswith("{") else {}, not end
 
-    def _start(self, more: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    def _start(self, more: dict[str, object], task_vars: dict[str, object] | None) -> dict[str, Any]:
         # The way of ansible-core's own gather_facts: async_val is what its async wrapper reads.
         self._task.async_val = _LIMIT_SECONDS
         try:
@@ -97,7 +97,7 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         finally:
             self._task.async_val = 0
 
-    def _poll(self, job: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    def _poll(self, job: dict[str, Any], task_vars: dict[str, object] | None) -> dict[str, Any]:
         arguments = {"jid": job["ansible_job_id"], "_async_dir": str(PurePosixPath(job["results_file"]).parent)}
         answer = self._execute_module("ansible.legacy.async_status", arguments, task_vars=task_vars)
         if not answer.get("finished"):
@@ -108,7 +108,7 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
     def _show(self, line: str) -> None:
         show(line)
 
-    def _module(self, more: dict[str, Any], task_vars: dict[str, Any] | None, **how: Any) -> dict[str, Any]:
+    def _module(self, more: dict[str, object], task_vars: dict[str, object] | None, **how: object) -> dict[str, Any]:
         arguments = {**self._task.args, **more}
         result: dict[str, Any] = self._execute_module(module_args=arguments, task_vars=task_vars, **how)
         return result

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import Budget, Limits
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import Container, Mount, docker_run
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
 
@@ -67,7 +68,7 @@ def test_the_environment_comes_in_a_stable_order() -> None:
 
 def test_the_unit_leaves_the_budget_to_the_supervisor() -> None:
     """systemd starts a supervisor that dies, and not one that says with status 3 that the budget is used up."""
-    unit = rank_unit("nano", "Nano", limits={"stop_s": 60, "drain_s": 300}, inventory="mine")
+    unit = rank_unit("nano", "Nano", limits=Limits(3600, 300, 60, 60, 3, Budget(3, 600)), inventory="mine")
     assert "ExecStart=/usr/bin/python3 -m gb10_rank.supervise /etc/gb10-fleet/services/nano.json\n" in unit
     assert {"Restart=always", "RestartPreventExitStatus=3", "StartLimitIntervalSec=0"} <= {*unit.splitlines()}
     assert "TimeoutStopSec=480" in unit

@@ -25,7 +25,7 @@ VLLM = "_engines/vllm"
 INSIDE = {
     "_base/faults": "_base/received _base/subject",
     "_base/gb10": "_base/layers _base/yaml_text",
-    "_base/managed": "_base/gb10",
+    "_base/managed": "_base/gb10 _base/slice",
     "_base/owned": "_base/layout",
     "_base/received": "_base/schema",
     "_base/findings": "_base/place",
@@ -34,9 +34,11 @@ INSIDE = {
     "_base/reading": "_base/typed",
     "_base/secret_files": "_base/findings _base/place",
     "_base/staging": "_base/findings _base/layout _base/own_files _base/sizes",
-    "_base/ranks": "_base/plan",
+    "_base/plan": "_base/slice",
+    "_base/ranks": "_base/plan _base/slice",
+    "_base/slice": "_base/declared_host",
     "_base/subject": "_base/declared_host _base/findings _base/gb10 _base/managed _base/place _base/plan "
-    "_base/reading _base/schema",
+    "_base/reading _base/schema _base/slice",
     "_base/typed": "_base/schema",
     "_host/probe": "_host/settings",
     "_stores/images": "_stores/transfer",

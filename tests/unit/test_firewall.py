@@ -46,7 +46,7 @@ PEER = "192.168.100.11"
 def planned(
     settings: Mapping[str, Any] | None = None, peers: tuple[str, ...] = (PEER,), allow: Any = ()
 ) -> dict[str, Any]:
-    return plan_firewall(settings or {}, {"allow": [*allow]}, [API], peers, FABRIC)
+    return plan_firewall({"allow": [], "shut": [], **(settings or {})}, {"allow": [*allow]}, [API], peers, FABRIC)
 
 
 def rules(plan: Mapping[str, Any], *ports: int, networks: Sequence[Network] = ()) -> list[str]:
@@ -63,9 +63,8 @@ LIMITED = {"port": 8000, "from": ["10.0.0.1", "fd00::1"], "reason": "the API of 
 
 def test_of_an_open_host_the_apis_alone_are_filtered() -> None:
     """Where a gateway is declared: by the host itself, and where Docker publishes them."""
-    plan = plan_firewall(
-        {"allow": [{**LIMITED, "protocol": "tcp", "from": []} | {"port": 9}]}, {}, [LIMITED], (), FABRIC
-    )
+    allow = [{**LIMITED, "protocol": "tcp", "from": []} | {"port": 9}]
+    plan = plan_firewall({"allow": allow, "shut": []}, {}, [LIMITED], (), FABRIC)
     lines = rules(plan)
     accepted = [
         'ip saddr { 10.0.0.1 } %s accept comment "the API of pair"',

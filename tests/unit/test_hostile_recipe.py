@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load_all, parse
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import Budget, Limits
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
 from hypothesis import given
@@ -127,7 +128,7 @@ def test_what_is_data_is_taken(path: str, value: Any) -> None:
 def test_no_summary_adds_a_line_to_a_unit(summary: str) -> None:
     recipe, _findings = parse(changed("summary", summary), Place(thing="r.yml"))
     if recipe:
-        limits = {"drain_s": 300, "stop_s": 60}
+        limits = Limits(3600, 300, 60, 60, 3, Budget(3, 600))
         lines, plain = (
             rank_unit("nano", text, limits, inventory="site").splitlines() for text in (recipe["summary"], "x")
         )

@@ -123,7 +123,7 @@ def test_the_remedies_of_what_a_kernel_does_not_take(
 
     def run(own: dict[str, str | None]) -> None:
         declared = {"host_tuning": {"sysctl": dict.fromkeys(fact("host_tuning", "sysctl")) | own}}
-        planned = host_tuning(SimpleNamespace(settings=declared))["sysctl"]  # type: ignore[arg-type]
+        planned = host_tuning(declared)["sysctl"]
         wanted = settings.Wanted(planned)
         settings.write_live(wanted, wanted.differing(settings.read_live(planned)), lambda _words: (0, "", ""))
 
@@ -143,9 +143,7 @@ def test_the_remedies_of_what_a_kernel_does_not_take(
 def test_the_remedy_of_swap_that_stays(monkeypatch: pytest.MonkeyPatch, typed: bool | None) -> None:
     """null leaves it as it is."""
     monkeypatch.setattr(settings, "read_live", lambda _sysctl: {"swap": "/swap.img"})
-    wanted = settings.Wanted(
-        {}, swap=host_tuning(SimpleNamespace(settings={"host_tuning": {"swap": typed}})).get("swap")
-    )  # type: ignore[arg-type]
+    wanted = settings.Wanted({}, swap=host_tuning({"host_tuning": {"swap": typed}}).get("swap"))  # type: ignore[arg-type]
     with contextlib.nullcontext() if typed is None else pytest.raises(FleetError, match="or null to leave it"):
         settings.write_live(wanted, wanted.differing({"swap": "/swap.img"}), lambda _words: (255, "", "swapoff failed"))
 

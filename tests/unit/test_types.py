@@ -18,7 +18,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import (
     FindingRow,
     Plan,
     ServicePlan,
-    ServiceSlice,
     SummaryRow,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
@@ -28,7 +27,7 @@ from tools.golden import inventory_of
 ROOT = Path(__file__).resolve().parents[2]
 # The share of parameters whose annotation holds `Any`, in per cent. It may only go down: whoever types something writes
 # the new share here. The aim is 8.
-MOST = 16.0
+MOST = 10.0
 
 
 def parameters(tree: ast.Module) -> Iterator[bool]:
@@ -78,7 +77,6 @@ def example() -> Any:
     [
         (Plan, lambda plan: [plan]),
         (ServicePlan, lambda plan: plan["services"].values()),
-        (ServiceSlice, lambda plan: [one for host in plan["hosts"].values() for one in host["services"]]),
         (SummaryRow, lambda plan: plan["summary"]),
         (FindingRow, lambda plan: plan["findings"]),
     ],

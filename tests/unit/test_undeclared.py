@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.filter.internal import undeclared_services
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import Budget, Limits
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
@@ -129,7 +130,11 @@ def test_an_order_against_what_is_declared_is_a_mistake() -> None:
 @pytest.mark.parametrize(
     ("unit", "content", "inventory"),
     [
-        (OLD, rank_unit("old", "Old", limits={"stop_s": 60, "drain_s": 300}, inventory="mine").encode(), "mine"),
+        (
+            OLD,
+            rank_unit("old", "Old", limits=Limits(3600, 300, 60, 60, 3, Budget(3, 600)), inventory="mine").encode(),
+            "mine",
+        ),
         (layout.GATEWAY_UNIT, units("mine", floats=False)[layout.GATEWAY_UNIT].encode(), "mine"),
         (OLD, b"[Unit]\nDescription=of an earlier release\n", ""),
         (OLD, b"", ""),

@@ -51,6 +51,12 @@ class ContainerEngine(TypedDict):
 Allow = TypedDict("Allow", {"port": int, "protocol": str, "from": list[str], "reason": str})
 
 
+class FleetFirewall(TypedDict, total=False):
+    """``fleet_firewall``; empty where nobody wrote it."""
+
+    allow: list[Allow]
+
+
 class HostFirewall(TypedDict):
     state: NotRequired[str]
     allow: list[Allow]

@@ -44,7 +44,7 @@ def merge(layers: Iterable[Layer]) -> dict[str, Value]:
     return {key: merged[key] for key in sorted(merged) if merged[key].value is not None}
 
 
-def fill(value: Any, places: Mapping[str, str]) -> Any:
+def fill(value: object, places: Mapping[str, str]) -> Any:
     """Replace ``{model_path}`` and the other names in ``places`` in every text of a value, however deep."""
     match value:
         case str():

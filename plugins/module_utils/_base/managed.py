@@ -22,17 +22,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .gb10 import ROOT
+from .slice import FileEntry
 
 
-def content_of(file: Mapping[str, Any]) -> str | None:
+def content_of(file: FileEntry) -> str | None:
     """The text of an entry of ``files``; None where no file is to be."""
     if "source" in file:
-        return _shipped(str(file["source"]))
-    return None if file["content"] is None else str(file["content"])
+        return shipped(file["source"])
+    return file["content"]
 
 
 @functools.cache
-def _shipped(source: str) -> str:
+def shipped(source: str) -> str:
     """A file of this collection, read once: every host has the same ones."""
     return Path(ROOT, source).read_text(encoding="utf-8")
 
@@ -113,7 +114,7 @@ def managed(value: Any, service: str = "") -> Iterator[Managed]:
             yield from managed(item, service)
 
 
-def _file(path: str, file: Mapping[str, Any], service: str) -> Iterator[Managed]:
+def _file(path: str, file: FileEntry, service: str) -> Iterator[Managed]:
     content = content_of(file)
     if content is not None:
         yield Managed(path, "file", file["mode"], content, service=service)

@@ -14,7 +14,6 @@ import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
 
 from . import layout
 
@@ -56,7 +55,7 @@ def matches(pattern: str, path: str) -> bool:
     return posixpath.dirname(path) == folder and fnmatchcase(posixpath.basename(path), name)
 
 
-def patterns_of(part: Any) -> Iterator[str]:
+def patterns_of(part: object) -> Iterator[str]:
     """What ``owns`` anywhere in a part of a slice says."""
     if isinstance(part, list):
         for item in part:

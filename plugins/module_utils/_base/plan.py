@@ -7,8 +7,9 @@ keys here equal to those of real plans.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
+
+from .slice import Slice
 
 
 class _Found(TypedDict):
@@ -56,63 +57,147 @@ class SummaryRow(TypedDict):
     remedy: str
 
 
+class Reported(TypedDict):
+    """Who says that a recipe works. image: the one that he used. None where not known."""
+
+    by: str | None
+    when: str | None
+    hardware: str | None
+    note: str | None
+    image: str
+
+
+class Measured(TypedDict):
+    """A figure that a recipe names."""
+
+    what: str
+    value: float
+    unit: str
+    conditions: str
+    source: str
+
+
+class PlannedImage(TypedDict):
+    reference: str
+    digest: str | None
+    release: str | None
+
+
+class RestOfPool(TypedDict):
+    bytes: int
+    max_concurrency: float
+
+
+class Pool(TypedDict):
+    """The KV pool of a rank: `_engines.interface.EMPTY_POOL` with what is known."""
+
+    has_cache: bool
+    exact: bool
+    assumed: str | None
+    bytes: int | None
+    context: int | None
+    tokens: int | None
+    tokens_low: int | None
+    tokens_high: int | None
+    block_size: int | None
+    num_blocks: int | None
+    max_concurrency: float | None
+    bytes_per_request: int | None
+    with_rest: RestOfPool | None
+    prefix_unit: int | None
+
+
+class Boot(TypedDict):
+    key: str
+    memory_total_bytes: int
+    requested_bytes: int | None
+
+
+class Costs(TypedDict):
+    download_bytes: int | None
+    first_start_s: float | None
+    start_limit_s: int
+
+
+class Explained(TypedDict):
+    """A value of a service, who wrote it, and why."""
+
+    key: str
+    value: Any
+    origin: str
+    reason: str
+
+
 class ServicePlan(TypedDict):
     """What is decided of a service as a whole."""
 
     recipe: str
     engine: str
     status: str
-    reported: dict[str, Any]
-    measured: list[dict[str, Any]]
-    costs: dict[str, Any]
+    reported: Reported
+    measured: list[Measured]
+    costs: Costs
     hosts: list[str]
     endpoint: str
     served_name: str
-    image: dict[str, Any]
-    kv: dict[str, Any]
-    boot: dict[str, Any]
+    image: PlannedImage
+    kv: Pool
+    boot: Boot
     flags: dict[str, Any]
-    explain: list[dict[str, Any]]
+    explain: list[Explained]
 
 
-class ServiceSlice(TypedDict):
-    """A service in one host's slice: `_plan.service_slice.service_slice`. supervisor: what its rank file says."""
+class GatewayModel(TypedDict):
+    model: str
+    aliases: list[str]
+    services: list[str]
+    slots: int
+    context: int | None
 
-    name: str
-    engine: str
-    unit: str
-    rank: int
-    ranks: int
+
+class GatewayPlan(TypedDict):
+    """Where it is, who may call what, and the services behind each name."""
+
     hosts: list[str]
-    definition: str
-    container: Mapping[str, Any]
-    exec: Sequence[str] | None
-    flags: dict[str, Any]
-    files: dict[str, dict[str, str | None]]
-    merged: list[dict[str, Any]]
-    models: list[str]
-    folders: dict[str, str | None]
-    key: dict[str, Any] | None
-    tls: dict[str, Any] | None
-    trace_headers: dict[str, str] | None
-    secret: dict[str, str] | None
-    rank_file: str
-    supervisor: Mapping[str, Any]
-    status_file: str
-    memory_bytes: int
-    memory_floor_bytes: int
-    proof: dict[str, Any] | None
+    address: str | None
+    url: str
+    clients: str
+    ca: str | None
+    addresses: list[str]
+    queue: int
+    models: list[GatewayModel]
+
+
+class ClientPlan(TypedDict):
+    client: str
+    kind: str
+    host: str
+    address: str
+    key: str
+    secret: str
+    account: str
+    image: Any
+    memory_limit_bytes: int
+
+
+class MonitoringPlan(TypedDict):
+    host: str
+    url: str
+    retention_days: int
+    alerts: list[str]
+    hosts: list[str]
+    services: list[str]
 
 
 class Plan(TypedDict):
     """Every decision for a fleet. hosts: by name the slice that each role takes its own part of."""
 
     inventory: str
-    gateway: dict[str, Any] | None
-    clients: list[dict[str, Any]]
-    monitoring: dict[str, Any] | None
+    gateway: GatewayPlan | None
+    clients: list[ClientPlan]
+    monitoring: MonitoringPlan | None
     phoenix: dict[str, Any] | None
-    hosts: dict[str, dict[str, Any]]
+    hosts: dict[str, Slice]
     services: dict[str, ServicePlan]
     drift: dict[str, Any]
     findings: list[FindingRow]

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from .plan import Plan, ServiceSlice
+from .plan import Plan
+from .slice import ServiceSlice
 
 
 def rank_of(plan: Plan, service: str, host: str) -> ServiceSlice:
     """A service's entry in ``services`` of one of its hosts' slices."""
-    found: ServiceSlice = next(one for one in plan["hosts"][host]["services"] if one["name"] == service)
-    return found
+    return next(one for one in plan["hosts"][host]["services"] if one["name"] == service)
 
 
 def head_of(plan: Plan, service: str) -> ServiceSlice:

@@ -56,13 +56,13 @@ def _no_number(name: str) -> None:
     raise ValueError(name)
 
 
-def _children(value: Any) -> list[Any]:
+def _children(value: object) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else []
 
 
-def checked(spec: Spec, value: Any, what: str) -> Any:
+def checked(spec: Spec, value: object, what: str) -> Any:
     """The value, which fits the spec."""
     result, findings = check(spec, value, what)
     if findings:

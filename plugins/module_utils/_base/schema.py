@@ -86,7 +86,7 @@ def options_of(kind: Any) -> dict[str, Spec]:
     return {one.name: cast(Spec, one.metadata) for one in fields(kind) if one.metadata}
 
 
-def check(spec: Spec, value: Any, place: Place | str) -> tuple[Any, list[Finding]]:
+def check(spec: Spec, value: object, place: Place | str) -> tuple[Any, list[Finding]]:
     """Return a copy of ``value`` with the defaults of ``spec`` filled in, and every problem found below ``place``.
 
     place: a text alone is the name of a variable.
@@ -197,7 +197,7 @@ def _check_bounds(spec: Spec, value: Any, place: Place, findings: list[Finding])
     findings.append(_problem(rule, place, found=describe(value), expected=expected, remedy=remedy))
 
 
-def meant(spec: Spec, value: Any) -> str | None:
+def meant(spec: Spec, value: object) -> str | None:
     """The known name that a text is a slip of."""
     known = spec.get("known", ())
     if not known or not isinstance(value, str) or value in known:
@@ -214,7 +214,7 @@ def _in_range(spec: Spec, value: Any) -> bool:
     return bool(spec.get("min", -math.inf) <= size <= spec.get("max", math.inf))
 
 
-def _is_type(spec: Spec, value: Any) -> bool:
+def _is_type(spec: Spec, value: object) -> bool:
     kind = spec.get("type", "any")
     if isinstance(value, bool) and kind in ("int", "number", *_COUNTED):
         return False
@@ -243,7 +243,7 @@ def _expectation(spec: Spec) -> str:
     return words + (" or null" if spec.get("nullable") else "")
 
 
-def _type_remedy(spec: Spec, value: Any) -> str:
+def _type_remedy(spec: Spec, value: object) -> str:
     """Two slips of YAML have a known cure: quotes too many and quotes too few."""
     wanted = spec.get("type", "any")
     if isinstance(value, str) and re.fullmatch(_UNQUOTED.get(wanted, "(?!)"), value):
@@ -257,7 +257,7 @@ def _type_remedy(spec: Spec, value: Any) -> str:
     return _correction(spec, value)
 
 
-def _correction(spec: Spec, value: Any) -> str:
+def _correction(spec: Spec, value: object) -> str:
     """The nearest text that fits, where there is one; else that it has to be another one."""
     if isinstance(value, str) and "pattern" in spec:
         for near in (
@@ -270,14 +270,14 @@ def _correction(spec: Spec, value: Any) -> str:
     return "write what is expected" + ("" if spec.get("required") else _OPTIONAL)
 
 
-def _unknown_key(key: Any, place: Place, options: Mapping[str, Spec]) -> Finding:
+def _unknown_key(key: object, place: Place, options: Mapping[str, Spec]) -> Finding:
     remedy = "YAML takes a bare yes, no, on, off, null or number for a value: write the key in quotes"
     if isinstance(key, str):
         remedy = did_you_mean(key[:80], options)
     return _problem("schema-unknown-key", place.below(key), found="unknown key", expected="", remedy=remedy)
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """A value with its type, as an owner would say it: ``text "8003"``, ``a list``."""
     if value is None:
         return "nothing (null)"

@@ -20,6 +20,7 @@ from .place import Place
 from .plan import Plan
 from .reading import State
 from .schema import Spec
+from .slice import Api, MonitoringSlice, PhoenixSlice, Slice
 
 # The playbook that repairs what is ours; the rest is for a person.
 SITE = "site.yml"
@@ -37,8 +38,8 @@ class SliceContext:
 
     settings: HostData
     fleet: Mapping[str, Any]
-    slices: Mapping[str, Any]
-    apis: Sequence[Mapping[str, Any]] = ()
+    slices: Slice
+    apis: Sequence[Api] = ()
     peers: Sequence[str] = ()
 
 
@@ -50,7 +51,7 @@ class Questions:
     within how many days each file of weights is to be read byte by byte.
     """
 
-    slice: Mapping[str, Any]
+    slice: Slice
     addresses: Sequence[str]
     weights_days: int
 
@@ -85,14 +86,12 @@ class DriftContext:
         return self.states[self.host]
 
     @property
-    def slice(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.plan["hosts"][self.host]
-        return found
+    def slice(self) -> Slice:
+        return self.plan["hosts"][self.host]
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.plan["drift"]
-        return found
+        return self.plan["drift"]
 
     @property
     def our_units(self) -> list[str]:
@@ -128,8 +127,8 @@ class PreflightContext:
     """
 
     host: str
-    slice: Mapping[str, Any]
-    state: Mapping[str, Any]
+    slice: Slice
+    state: State
 
     def part(self, name: str) -> Any:
         """What was read; an empty map where it could not be."""
@@ -141,7 +140,7 @@ class PreflightContext:
         holders = {one["process"] for one in self.state.get("listening") or () if one["port"] == port}
         return f"{' and '.join(sorted(holders)) or 'a program'} listens on port {port}" if holders - {*ours} else ""
 
-    def of_another_inventory(self, part: Mapping[str, Any], subject: str) -> Obstacles:
+    def of_another_inventory(self, part: MonitoringSlice | PhoenixSlice, subject: str) -> Obstacles:
         """Where two inventories ask one host for the same units, each would write them anew at every run.
 
         part: of the slice, with ``units`` and the ``inventory`` that asks for them. subject: `fleet_` declares it.
@@ -200,7 +199,7 @@ class Subject:
     obstacles: Callable[[PreflightContext], Obstacles] = _nothing_in_the_way
 
 
-def with_defaults(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(section: str, settings: Mapping[str, object]) -> dict[str, Any]:
     """What holds for GB10 with the host's own values over it; null leaves the thing alone."""
     merged = {key: settings.get(key, entry["value"]) for key, entry in sorted(facts()[section].items())}
     return {key: value for key, value in merged.items() if value is not None}

@@ -27,7 +27,7 @@ class Limits:
         self.spec = spec
 
 
-def spec_of(kind: Any) -> Spec:
+def spec_of(kind: object) -> Spec:
     """kind: a TypedDict; a list or dict of such types, ``X | None``, text, a number. What ``Annotated`` says is added.
 
     A key of a TypedDict is required, unless it is `NotRequired` or its spec has a default. TypeError for other types.
@@ -50,7 +50,7 @@ def spec_of(kind: Any) -> Spec:
     raise TypeError(f"no spec of {kind!r}")
 
 
-def _of_key(hint: Any) -> Spec:
+def _of_key(hint: object) -> Spec:
     if get_origin(hint) is NotRequired:
         return spec_of(get_args(hint)[0])
     spec = spec_of(hint)

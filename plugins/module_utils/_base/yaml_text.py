@@ -85,7 +85,7 @@ def _loader(base: Any) -> Any:
 
         # PyYAML calls these two as it goes into a value and out of it again. By libyaml, which reads much faster, it
         # ends the whole program where lists in lists are too deep for its stack.
-        def descend_resolver(self, parent: Any, index: Any) -> None:
+        def descend_resolver(self, parent: object, index: object) -> None:
             self.depth += 1
             if self.depth > _MOST_DEPTH + 1:  # a value in them is one more
                 raise ValueError(f"it has lists or maps in each other more than {_MOST_DEPTH} deep")

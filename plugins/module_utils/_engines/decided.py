@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._base.plan import ServicePlan
+from .._base.slice import ContainerEntry
+from .._on_host.rank.service import Service as RankFile
 from .memory.budget import Share
 from .placed import Host, Placed
 
@@ -22,10 +24,10 @@ class Rank:
 
     host: Host
     number: int
-    container: Mapping[str, Any]
+    container: ContainerEntry
     exec: Sequence[str] | None
     flags: Mapping[str, Any]
-    supervisor: Mapping[str, Any]
+    supervisor: RankFile
     share: Share
 
 

@@ -17,10 +17,11 @@ from typing import Any
 from .._base.findings import Finding, fabric_error, fabric_hint, fabric_warning
 from .._base.gb10 import topologies
 from .._base.place import Place
+from .._base.slice import FabricSlice, Interface
 
 Variable = dict[str, str]  # name, value, reason, source
-Slices = Mapping[str, Mapping[str, Any]]
-Usable = Mapping[str, Sequence[Mapping[str, Any]]]  # interfaces by host
+Slices = Mapping[str, FabricSlice]
+Usable = Mapping[str, Sequence[Interface]]  # interfaces by host
 
 _NO_GDR = "GPUDirect RDMA does not work on GB10 (no dma-buf, no nvidia-peermem): data goes through host buffers"
 _SOURCE = "cluster owner's notes, NCCL IB with GDR disabled"
@@ -82,7 +83,7 @@ def group_environment(
 # Who reaches whom -------------------------------------------------------------------------------------------------
 
 
-def _interfaces(part: Mapping[str, Any], hosts: Sequence[str], transport: str) -> list[Mapping[str, Any]]:
+def _interfaces(part: FabricSlice, hosts: Sequence[str], transport: str) -> list[Interface]:
     """The interfaces that lead to the group's other hosts, in the same order on each of them.
 
     NCCL pairs devices by their place in the list, so all ranks list the same cable first (ainode release 0.5.11).
@@ -157,27 +158,30 @@ def _in_ring(ring: Sequence[str], hosts: Sequence[str], place: Place, own_nccl: 
     )
 
 
-def _like_ports(usable: Usable) -> list[tuple[str, str, str]]:
+def _like_ports(usable: Usable) -> list[tuple[str, str, int]]:
     """Cables between like ports, as both hosts and the port, each once."""
     return sorted(
         {
-            (*sorted((host, peer["host"])), one["port"])
+            (min(host, peer["host"]), max(host, peer["host"]), port)
             for host, interfaces in usable.items()
             for one in interfaces
             for peer in one["peers"]
-            if one["kind"] == "cable" and one["port"] == peer["port"] and peer["host"] in usable
+            if one["kind"] == "cable"
+            and one["port"] == peer["port"]
+            and peer["host"] in usable
+            and (port := one["port"]) is not None
         }
     )
 
 
-def _turn(like: Sequence[tuple[str, str, str]], usable: Usable, place: Place) -> Finding:
+def _turn(like: Sequence[tuple[str, str, int]], usable: Usable, place: Place) -> Finding:
     """The host of a triangle whose two plugs are to be swapped, so that port 0 of each goes to port 1 of the next."""
     ((host),) = {*like[0][:2]} & {*like[1][:2]}
     fact = topologies()["triangle"]["like_ports"]
     ends = []
     for first, second, port in like:
         other = second if first == host else first
-        ends.append(f"[{host}:{1 - int(port)}, {other}:{port}]")
+        ends.append(f"[{host}:{1 - port}, {other}:{port}]")
     return fabric_hint(
         "fabric-triangle-like-ports",
         place,
@@ -250,11 +254,11 @@ def _as_ip(text: str) -> ipaddress.IPv4Address | None:
         return None
 
 
-def _control(interface: Mapping[str, Any]) -> tuple[str, str]:
-    return interface["name"], interface["address"].partition("/")[0]
+def _control(interface: Interface) -> tuple[str, str]:
+    return interface["name"], (interface["address"] or "").partition("/")[0]
 
 
-def _management(part: Mapping[str, Any]) -> tuple[str, str]:
+def _management(part: FabricSlice) -> tuple[str, str]:
     return part["management"]["interface"], part["management"]["address"]
 
 
@@ -262,7 +266,7 @@ def _management(part: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _member(
-    control: tuple[str, str], chosen: Sequence[Mapping[str, Any]], transport: str, of_ring: Sequence[Variable]
+    control: tuple[str, str], chosen: Sequence[Interface], transport: str, of_ring: Sequence[Variable]
 ) -> Member:
     name, address = control
     way = (

@@ -11,6 +11,7 @@ from .._base.findings import Finding
 from .._base.layers import Layer, Value
 from .._base.place import Place
 from .._base.schema import Spec
+from .._base.slice import ContainerEntry, ExampleRequest, FabricSlice, TuningSlice
 from .._on_host.rank.probes import Probes, Request
 from .declaration import Workload
 from .memory.boots import BootLog
@@ -47,6 +48,9 @@ class Example:
     body: Mapping[str, Any]
     answers: Sequence[Sequence[str | int]]
     sound_s: float = 0.0
+
+    def as_data(self) -> ExampleRequest:
+        return {"path": self.path, "body": self.body, "answers": self.answers, "sound_s": self.sound_s}
 
 
 @dataclass(frozen=True)
@@ -183,14 +187,14 @@ class Facts:
     """
 
     placed: Placed
-    container: Mapping[str, Any]
+    container: ContainerEntry
     options: Iterable[tuple[str, str]]
-    tuning: Mapping[str, Any]
-    fabric: Mapping[str, Any]
+    tuning: TuningSlice
+    fabric: FabricSlice
     budget: Budget
     sizing: ServiceSizing
     kv: Mapping[str, Any]
-    startup_limit_s: int
+    startup_limit_s: float
     observed: Observed
 
 
@@ -207,15 +211,15 @@ class Engine(Protocol):
         """What an image's name is known for: ``reference``, and where known ``family`` and ``release``."""
 
     def propose(
-        self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool
+        self, checkpoint: Mapping[str, object], names_image: bool, names_template: bool
     ) -> tuple[Proposal | None, list[Finding]]:
         """How a model without a recipe would be served, by its checkpoint (`_facts.models.checkpoint`), and what stands
         against it; None where the engine can't tell. names_image, names_template: the service brings its own."""
 
-    def draft(self, flags: Mapping[str, Any]) -> str | None:
+    def draft(self, flags: Mapping[str, object]) -> str | None:
         """The hub's id of the draft model that the flags ask for."""
 
-    def adapters(self, flags: Mapping[str, Any]) -> Sequence[str]:
+    def adapters(self, flags: Mapping[str, object]) -> Sequence[str]:
         """Folders of the host and hub ids of adapters that the flags ask for, by their paths or ids."""
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
@@ -281,12 +285,12 @@ class Engine(Protocol):
     def request(self, facts: Facts) -> dict[str, Any] | None:
         """What `judge` is asked; None where launches of this engine aren't judged."""
 
-    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
+    def judge(self, request: Mapping[str, object], place: Place) -> Sequence[Finding]:
         """Findings about a launch. place: the service's."""
 
-    def choices(self, flags: Mapping[str, Any], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
+    def choices(self, flags: Mapping[str, object], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
         """What a search for faster settings may change. flags: as they are decided now. release: the engine's. users:
         requests that come at a time. shared: whether their prompts begin alike."""
 
-    def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def for_host(self, request: Mapping[str, object]) -> dict[str, Any]:
         """The part of a request that is judged again with what only the host knows."""

@@ -25,7 +25,7 @@ def normal_name(name: str) -> str:
     return name.partition(".")[0].replace("_", "-")
 
 
-def normal_options(written: Mapping[str, Any], place: Place) -> tuple[dict[str, Any], list[Finding]]:
+def normal_options(written: Mapping[str, object], place: Place) -> tuple[dict[str, Any], list[Finding]]:
     """Options in their normal form, and a finding for each that is written twice with different words.
 
     written: options by name, as a person or an importer wrote them. place: of the map, for the findings.
@@ -42,7 +42,7 @@ def normal_options(written: Mapping[str, Any], place: Place) -> tuple[dict[str, 
     return options, findings
 
 
-def normal_reasons(reasons: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
+def normal_reasons(reasons: Mapping[str, str], options: Mapping[str, object]) -> dict[str, str]:
     """Reasons by the normal names of their options; several for one option become one text."""
     normal: dict[str, str] = {}
     for key, reason in reasons.items():
@@ -69,13 +69,13 @@ def _written_out(match: re.Match[str]) -> str:
     return str(int(float(match[2]) * base ** ("kmgt".index(match[3].lower()) + 1)))
 
 
-def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) < len(pairs):
         raise ValueError("a key is written twice")
     return dict(pairs)
 
 
-def _value_of(keys: list[str], written: Mapping[str, Any]) -> tuple[Any, list[str]]:
+def _value_of(keys: list[str], written: Mapping[str, object]) -> tuple[Any, list[str]]:
     """The value that all spellings of an option come to, and the spellings that contradict each other."""
     whole = [key for key in keys if "." not in key]
     parts = [key for key in keys if "." in key]
@@ -93,12 +93,12 @@ def _value_of(keys: list[str], written: Mapping[str, Any]) -> tuple[Any, list[st
     return value, []
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: object) -> Any:
     made = json_map(value) if isinstance(value, str) else None
     return value if made is None else made
 
 
-def _part(value: Any) -> Any:
+def _part(value: object) -> Any:
     """A part's text as vLLM takes it: JSON where it is JSON, else the text."""
     if not isinstance(value, str):
         return value
@@ -108,7 +108,7 @@ def _part(value: Any) -> Any:
         return _whole(value)
 
 
-def _copy(value: Mapping[str, Any]) -> dict[str, Any]:
+def _copy(value: Mapping[str, object]) -> dict[str, Any]:
     return {key: _copy(item) if isinstance(item, Mapping) else item for key, item in value.items()}
 
 

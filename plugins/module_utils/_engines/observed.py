@@ -46,7 +46,7 @@ class Observed:
     catalogues: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
-    def catalogue(self, host: str, image: Mapping[str, Any]) -> Mapping[str, Any]:
+    def catalogue(self, host: str, image: Mapping[str, object]) -> Mapping[str, Any]:
         """What this host has shown of an image; empty for nothing."""
         return self.catalogues.get(host, {}).get(image_key(image), {})
 
@@ -57,7 +57,7 @@ def image_key(image: Mapping[str, Any]) -> str:
     return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in key)
 
 
-def require_observed(kind: str, content: Any) -> None:
+def require_observed(kind: str, content: object) -> None:
     """ValueError for what is no document of that kind (``boot``, ``catalogue``), or too large for one."""
     _require(kind, content, Place(thing=f"the {kind}"))
     length = len(json.dumps(content, allow_nan=False))
@@ -89,7 +89,7 @@ def _by_host(folder: Path, kind: str, findings: list[Finding]) -> dict[str, dict
     return found
 
 
-def _require(kind: str, content: Any, place: Place) -> Mapping[str, Any]:
+def _require(kind: str, content: object, place: Place) -> Mapping[str, Any]:
     """The document with its defaults; ValueError for one that no plan can be made with."""
     checked, problems = check(_SPECS[kind], content, place)
     if problems:

@@ -78,7 +78,7 @@ def _short(option: Option) -> dict[str, Any]:
 # Words -----------------------------------------------------------------------------------------------------------
 
 
-def words_of(values: Mapping[str, Any]) -> Iterator[str]:
+def words_of(values: Mapping[str, object]) -> Iterator[str]:
     """Options as arguments, sorted by name, for a process and not for a shell: True is the bare option, False and None
     nothing, a list one word an item, a map one JSON argument."""
     for name, value in sorted(values.items()):
@@ -132,7 +132,7 @@ def _value(text: str) -> Any:
     return float(text) if "." in text else int(text)
 
 
-def first_of(values: Mapping[str, Any], names: Sequence[str]) -> Any:
+def first_of(values: Mapping[str, object], names: Sequence[str]) -> Any:
     """The value of an option that has several names; None where none of them is written."""
     return next((values[name] for name in names if values.get(name) is not None), None)
 
@@ -151,7 +151,7 @@ class Judged:
 
 
 def judge(
-    by: Judged, releases: Mapping[str, Release], version: str | None, flags: Mapping[str, Any], place: Place
+    by: Judged, releases: Mapping[str, Release], version: str | None, flags: Mapping[str, object], place: Place
 ) -> list[Finding]:
     """Findings on the options of a launch. version: the image's. place: the service's."""
     release = releases.get(version or "")
@@ -169,7 +169,7 @@ def judge(
     ]
 
 
-def _judged(by: Judged, release: Release, flags: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+def _judged(by: Judged, release: Release, flags: Mapping[str, object], place: Place) -> Iterator[Finding]:
     def wrong(rule: str, name: str, found: str, expected: str, remedy: str) -> Finding:
         where = place.below(name)
         source = f"{by.source}, release {release.version}"
@@ -203,7 +203,7 @@ def _judged(by: Judged, release: Release, flags: Mapping[str, Any], place: Place
         written[option] = name
 
 
-def _expected(option: Option, value: Any) -> str | None:
+def _expected(option: Option, value: object) -> str | None:
     """What the option takes, of a value that is none of it."""
     if option.switch:
         return None if isinstance(value, bool) else "true or false"

@@ -13,6 +13,7 @@ from .._base.addresses import EVERYWHERE, from_its_host, in_url, is_loopback
 from .._base.declared_host import HostData
 from .._base.layers import Layer, Value, fill
 from .._base.place import Place
+from .._base.slice import Merged, MountEntry, Written
 from .._facts.models.stored import stored_name
 from .declaration import ImageData, ModelData, RecipeData, ServiceData, Tls, Tracing
 from .environment import Member
@@ -45,13 +46,11 @@ class Host:
 class Overlays:
     """What a host must have before the start, and what its container mounts.
 
-    files: ``{path, content}`` is text to be written as it is; ``{path, original, json_merge}`` is the original JSON
-    file with keys merged into it (``_host.settings.json_settings.merged``). mounts: ``{source, target, read_only}`` on
-    the host and in the container.
+    mounts: from the host into the container.
     """
 
-    files: list[dict[str, Any]] = field(default_factory=list)
-    mounts: list[dict[str, Any]] = field(default_factory=list)
+    files: list[Written | Merged] = field(default_factory=list)
+    mounts: list[MountEntry] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -34,14 +34,14 @@ class Plain(ABC):
     """The answers of `_engines.interface.Engine` that are the same for such engines."""
 
     def propose(
-        self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool
+        self, checkpoint: Mapping[str, object], names_image: bool, names_template: bool
     ) -> tuple[None, list[Finding]]:
         return None, []
 
-    def draft(self, flags: Mapping[str, Any]) -> str | None:
+    def draft(self, flags: Mapping[str, object]) -> str | None:
         return None
 
-    def adapters(self, flags: Mapping[str, Any]) -> Sequence[str]:
+    def adapters(self, flags: Mapping[str, object]) -> Sequence[str]:
         return ()
 
     def overlays(self, placed: Placed) -> Overlays:
@@ -68,9 +68,9 @@ class Plain(ABC):
     def ranks_of(self, fingerprint: str) -> int | None:
         return None
 
-    def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def for_host(self, request: Mapping[str, object]) -> dict[str, Any]:
         return dict(request)
 
-    def choices(self, flags: Mapping[str, Any], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
+    def choices(self, flags: Mapping[str, object], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
         """None: their images bring no load generator to tell them apart by."""
         return ()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from .._base.addresses import in_url
 from .._base.gb10 import fact
 from .._base.sizes import GIB
+from .._base.slice import ContainerEntry, Published
 
 # Of /dev/shm, in GiB, in every container that has one of its own.
 _SHARED_GIB = 16
@@ -51,7 +51,7 @@ class Container:
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[Mount] = ()
     caches: Mapping[str, str] = field(default_factory=dict)
-    ports: Sequence[Mapping[str, Any]] = ()
+    ports: Sequence[Published] = ()
     network: str = "bridge"
     ipc: str = "private"
     devices: Sequence[str] = ()
@@ -66,18 +66,35 @@ class Container:
     stop_signal: str | None = None
     more_shared_memory: int = 0
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> ContainerEntry:
         """A map of JSON values, with what follows for memory that its processes share."""
-        data = {key: [*value] if isinstance(value, tuple) else value for key, value in asdict(self).items()}
-        if self.stop_signal is None:
-            del data["stop_signal"]
-        del data["more_shared_memory"]
         gibibytes = _SHARED_GIB + math.ceil(self.more_shared_memory / GIB)
-        shared = None if self.ipc == "host" else f"{gibibytes}g"
-        return data | {"shared_memory": shared, "env": dict(sorted(self.env.items()))}
+        data: ContainerEntry = {
+            "name": self.name,
+            "image": self.image,
+            "arguments": [*self.arguments],
+            "entrypoint": self.entrypoint,
+            "env": dict(sorted(self.env.items())),
+            "mounts": [{"source": one.source, "target": one.target, "read_only": one.read_only} for one in self.mounts],
+            "caches": {**self.caches},
+            "ports": [*self.ports],
+            "network": self.network,
+            "ipc": self.ipc,
+            "devices": [*self.devices],
+            "capabilities": [*self.capabilities],
+            "pids_limit": self.pids_limit,
+            "memory_limit": self.memory_limit,
+            "oom_score_adj": self.oom_score_adj,
+            "read_only": self.read_only,
+            "tmpfs": [*self.tmpfs],
+            "security": [*self.security],
+            "ulimits": {**self.ulimits},
+            "shared_memory": None if self.ipc == "host" else f"{gibibytes}g",
+        }
+        return data if self.stop_signal is None else {**data, "stop_signal": self.stop_signal}
 
 
-def docker_options(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def docker_options(container: ContainerEntry) -> Iterator[tuple[str, str]]:
     """Options of `docker run` by their long names, without mounts, variables and the entrypoint; "" for a switch.
 
     Docker keeps no log: what the container prints goes to the attached supervisor alone, which hides keys in it.
@@ -105,7 +122,7 @@ def docker_options(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from (("device", device) for device in container["devices"])
 
 
-def docker_run(container: Mapping[str, Any]) -> list[str]:
+def docker_run(container: ContainerEntry) -> list[str]:
     """The full argument list, beginning with the docker client's path."""
     words = ["/usr/bin/docker", "run"]
     for option, value in docker_options(container):

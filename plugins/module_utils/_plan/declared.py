@@ -135,20 +135,20 @@ def _hosts(inventory: Mapping[str, Any], findings: list[Finding]) -> dict[str, H
     return hosts
 
 
-def _firewall(written: Any, findings: list[Finding]) -> Mapping[str, Any]:
+def _firewall(written: object, findings: list[Finding]) -> Mapping[str, Any]:
     closed, problems = check(firewall.FLEET, _written_or(written), Place(variable="fleet_firewall"))
     findings += problems or firewall.wrong_sources(closed["allow"], Place(variable="fleet_firewall"))
     settings: Mapping[str, Any] = check(firewall.FLEET, {}, "")[0] if problems else closed
     return settings
 
 
-def _drift(written: Any, findings: list[Finding]) -> Mapping[str, Any]:
+def _drift(written: object, findings: list[Finding]) -> Mapping[str, Any]:
     drift, problems = read_drift(written)
     findings += problems or _hook(drift["hook"])
     return drift
 
 
-def _written_or(value: Any, otherwise: Any = MappingProxyType({})) -> Any:
+def _written_or(value: object, otherwise: object = MappingProxyType({})) -> Any:
     """What was written, and something else where nothing was: an empty list or text is a mistake."""
     return otherwise if value is None else value
 
@@ -158,7 +158,7 @@ def _folder_name(folder: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", folder.name).strip("._-")[:61] or "fleet"
 
 
-def _overrides_of_no_service(settings: HostData, services: Any) -> Iterator[Finding]:
+def _overrides_of_no_service(settings: HostData, services: object) -> Iterator[Finding]:
     if not isinstance(services, Mapping | None):
         return  # named already
     declared = service_names(services)

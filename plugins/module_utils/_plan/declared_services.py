@@ -93,7 +93,7 @@ SERVICES: Spec = {
 }
 
 
-def service_names(written: Any) -> set[str]:
+def service_names(written: object) -> set[str]:
     """Of ``fleet_services`` as written, those of replicas included."""
     services = written if isinstance(written, Mapping) else {}
     return {*services, *_names_of_replicas(services)}
@@ -108,7 +108,7 @@ def _names_of_replicas(services: Mapping[Any, Any]) -> Iterator[str]:
 
 
 def read_services(
-    written: Any, hosts: Mapping[str, Host], folder: Path, tls: Any
+    written: object, hosts: Mapping[str, Host], folder: Path, tls: object
 ) -> tuple[dict[str, ServiceData], list[Finding]]:
     named, findings = check(SERVICES, written, Place(variable="fleet_services"))
     if findings:
@@ -201,7 +201,9 @@ def _placement(place: Place, chosen: list[str], hosts: Mapping[str, Host]) -> It
             )
 
 
-def _tls(name: str, service: ServiceData, hosts: Mapping[str, Host], folder: Path, of_fleet: Any) -> Iterator[Finding]:
+def _tls(
+    name: str, service: ServiceData, hosts: Mapping[str, Host], folder: Path, of_fleet: object
+) -> Iterator[Finding]:
     """Encryption of the endpoint. of_fleet: the checked ``fleet_tls``."""
     place = Place(service=name).below("tls") if "tls" in service else Place(variable="fleet_tls")
     head = hosts.get(service["hosts"][0])

@@ -69,7 +69,7 @@ DRIFT: Spec = {
 }
 
 
-def read_drift(written: Any) -> tuple[Mapping[str, Any], list[Finding]]:
+def read_drift(written: object) -> tuple[Mapping[str, Any], list[Finding]]:
     """The checked settings with their defaults, those of nothing written where there is a problem; and the problems."""
     settings, findings = check(
         DRIFT, _with_dates_as_text({} if written is None else written), Place(variable="fleet_drift")
@@ -93,7 +93,7 @@ def unmeasured(
             yield error("input-benchmark", place, found=found, expected=expected, remedy="take it out")
 
 
-def _with_dates_as_text(value: Any) -> Any:
+def _with_dates_as_text(value: object) -> Any:
     """YAML makes a date of 2026-12-31, which is no value of ours."""
     if isinstance(value, date):
         return value.isoformat()

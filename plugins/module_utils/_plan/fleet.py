@@ -16,7 +16,7 @@ from .._base.layers import Value, merge
 from .._base.place import Place
 from .._base.plan import Plan, ServicePlan
 from .._base.sizes import gib
-from .._base.subject import SliceContext
+from .._base.slice import Slice, TuningSlice
 from .._engines.decided import Decided
 from .._engines.declaration import ServiceData
 from .._engines.environment import Slices
@@ -69,7 +69,7 @@ _NOTHING_OBSERVED = Observed()
 
 
 def plan_fleet(
-    inventory: Mapping[str, Any],
+    inventory: Mapping[str, object],
     library: Library,
     of_recipes: Sequence[Finding] = (),
     observed: Observed = _NOTHING_OBSERVED,
@@ -135,7 +135,7 @@ class _Served:
     requests: Mapping[str, Mapping[str, Any]]
     computed: Mapping[str, set[str]]
     budgets: Mapping[str, Budget]
-    tuning: Mapping[str, Mapping[str, Any]]
+    tuning: Mapping[str, TuningSlice]
 
     @property
     def engines(self) -> dict[str, str]:
@@ -149,7 +149,7 @@ class _Served:
 def _serve(
     hosts: Mapping[str, Host], placed: Sequence[Placed], fabric: Slices, observed: Observed, findings: _Findings
 ) -> _Served:
-    tuning = {name: host_tuning(SliceContext(host.settings, {}, {})) for name, host in hosts.items()}
+    tuning = {name: host_tuning(host.settings) for name, host in hosts.items()}
     for name, settings in tuning.items():
         findings.add(impossible(settings), [name])
     sized = {service.name: _size(service, observed, findings) for service in placed}
@@ -170,7 +170,9 @@ def _serve(
     return _Served(placed, services, requests, computed, budgets, tuning)
 
 
-def _parts(declared: Declared, served: _Served, drift: Mapping[str, Any], findings: _Findings) -> dict[str, FleetPart]:
+def _parts(
+    declared: Declared, served: _Served, drift: Mapping[str, object], findings: _Findings
+) -> dict[str, FleetPart]:
     """What is decided of each fleet subject, by its name."""
     left = {name: budget.planned_left for name, budget in served.budgets.items()}
     parts: dict[str, FleetPart] = {}
@@ -208,8 +210,8 @@ def _host_slice(
     declared: Declared,
     served: _Served,
     parts: Mapping[str, FleetPart],
-    decided: Mapping[str, Any],
-) -> dict[str, Any]:
+    decided: Mapping[str, object],
+) -> Slice:
     """``hosts.<name>``. decided: its part of the fabric and what it stores."""
     name, services, budget = host.name, served.on(host.name), served.budgets[host.name]
     callers = next((part.callers for part in parts.values() if part.callers), "")
@@ -222,14 +224,17 @@ def _host_slice(
         "memory": {service.placed.name: budget.lines(service.placed.name) for service in services},
     }
     for key, part in parts.items():
-        slice_[key] = part.slice(host, slice_)
+        slice_[key] = part.slice(host, cast(Slice, slice_))
     # each from what the others say by then
     of_fleet = {"firewall": declared.firewall, "name": declared.name, "ca": declared.ca}
     for subject in SUBJECTS:
         if subject.slice is not None:
-            slice_[subject.name] = subject.slice(slices.here(host, of_fleet, services, parts.values(), {**slice_}))
+            slice_[subject.name] = subject.slice(
+                slices.here(host, of_fleet, services, parts.values(), cast(Slice, {**slice_}))
+            )
     named = [path for _, path in named_paths(served.tuning[name])]
-    return slice_ | {"needs": slices.needs(services, name, budget.total, served.requests, named, slice_)}
+    needs = slices.needs(services, name, budget.total, served.requests, named, cast(Slice, slice_))
+    return cast(Slice, {**slice_, "needs": needs})
 
 
 def _placed(
@@ -378,7 +383,7 @@ def _memory_limit(budget: Budget, service: str) -> int:
 def _facts(
     configured: Configured,
     service: Decided,
-    tuning: Mapping[str, Any],
+    tuning: TuningSlice,
     budget: Budget,
     sizing: ServiceSizing,
     observed: Observed,
@@ -394,7 +399,7 @@ def _facts(
         budget=budget,
         sizing=sizing,
         kv=service.plan["kv"],
-        startup_limit_s=service.ranks[0].supervisor["limits"]["startup_limit_s"],
+        startup_limit_s=service.ranks[0].supervisor.limits.startup_limit_s,
         observed=observed,
     )
 

@@ -47,7 +47,7 @@ def _unread(repository: str, place: Place) -> Finding:
     )
 
 
-def unread_models(services: Any, library: Library) -> dict[str, str | None]:
+def unread_models(services: object, library: Library) -> dict[str, str | None]:
     """The models that have to be read before they can be planned, each with the commit that its service wants.
 
     services: ``fleet_services`` as written; what is wrong with it is another's finding.

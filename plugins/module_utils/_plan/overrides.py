@@ -50,7 +50,7 @@ def is_another_model(recipe: ModelData, own: Mapping[str, Any]) -> bool:
     return bool(own.get("repository", recipe["repository"]) != recipe["repository"])
 
 
-def model_of(recipe: ModelData, own: Mapping[str, Any]) -> dict[str, Any]:
+def model_of(recipe: ModelData, own: Mapping[str, object]) -> dict[str, Any]:
     """``model`` of a service. Of another repository nothing is known but what the service writes."""
     return dict(own) if is_another_model(recipe, own) else {**recipe, **own}
 

@@ -10,23 +10,26 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from .._base import layout
 from .._base.findings import Finding, error
 from .._base.gb10 import fact
 from .._base.layers import Value
 from .._base.sizes import gib
+from .._base.slice import ContainerEntry
 from .._engines.decided import Rank
+from .._engines.environment import Slices
 from .._engines.interface import Launch
 from .._engines.memory.budget import Share
 from .._engines.placed import Placed
 from .._engines.ports import ranks_port, readiness_port, supervisors_port
+from .._on_host.rank.probes import Probes
+from .._on_host.rank.service import Adapter, Address, Budget, Endpoint, Gid, Guard, Limits, Token
+from .._on_host.rank.service import Service as RankFile
 from .._subjects.fabric.hotplug import ABSENT, SEAT, STATE
 from .container import Container, Mount, docker_ask, docker_exec, docker_run
 
 _FIRST_FREE_PORT = 1024
-_ALONE: dict[str, Any] = {"address": None, "peers": [], "rendezvous": None, "secret_file": None, "adapter": None}
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Configured:
 
     placed: Placed
     flags: Mapping[str, Value]
-    fabric: Mapping[str, Mapping[str, Any]]
+    fabric: Slices
     memory_limits: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -51,7 +54,7 @@ def plan_ranks(service: Configured, shares: Sequence[Share]) -> list[Rank]:
     launches = [placed.engine.launch(placed, service.flags, number) for number in range(len(placed.hosts))]
     containers = [_container(service, number, launch).as_data() for number, launch in enumerate(launches)]
     files = [
-        _supervisor(service, number, container, launches[number], shares[number])
+        _rank_file(service, number, container, launches[number], shares[number])
         for number, container in enumerate(containers)
     ]
     definition = _definition(placed, files)
@@ -62,59 +65,64 @@ def plan_ranks(service: Configured, shares: Sequence[Share]) -> list[Rank]:
             container=containers[number],
             exec=launches[number].exec,
             flags=launches[number].flags,
-            supervisor={**files[number], "definition": definition},
+            supervisor=replace(files[number], definition=definition),
             share=share,
         )
         for number, (host, share) in enumerate(zip(placed.hosts, shares, strict=True))
     ]
 
 
-def judged_container(service: Configured) -> dict[str, Any]:
+def judged_container(service: Configured) -> ContainerEntry:
     """The head's container as it is judged."""
     return _container(service, 0, service.placed.engine.judged_launch(service.placed, service.flags)).as_data()
 
 
-def _definition(placed: Placed, files: Sequence[Mapping[str, Any]]) -> str:
+def _definition(placed: Placed, files: Sequence[RankFile]) -> str:
     """What the ranks compare before they start: everything that was decided for any of them."""
-    text = json.dumps([*files, placed.overlays.files, placed.image["digest"]], sort_keys=True)
+    ranks = [{key: value for key, value in asdict(file).items() if key != "definition"} for file in files]
+    text = json.dumps([*ranks, placed.overlays.files, placed.image["digest"]], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _supervisor(
-    service: Configured, rank: int, container: Mapping[str, Any], launch: Launch, share: Share
-) -> dict[str, Any]:
+def _rank_file(service: Configured, rank: int, container: ContainerEntry, launch: Launch, share: Share) -> RankFile:
+    """Without its definition, which is made of those of all ranks. A service of one rank meets nobody."""
     placed = service.placed
-    is_head = rank == 0
-    return {
-        "service": placed.name,
-        "container": container["name"],
-        "rank": rank,
-        "ranks": len(placed.hosts),
-        **(_meeting(placed, rank) if placed.is_group else _ALONE),
-        "run": docker_run(container),
-        "serve": docker_exec(container["name"], launch.exec) if launch.exec else None,
-        "token": {"file": layout.group_token(placed.name), "purpose": launch.token} if launch.token else None,
-        "gids": _gids(service, placed.hosts[rank].name) if placed.is_group else None,
-        "memory_bytes": share.footprint.low,
-        "guard": _guard(placed, share),
-        "ports": _ports(placed, rank),
-        "endpoint": _endpoint(service) if is_head else None,
-        "readiness": _readiness(placed) if is_head else None,
-        "probes": _probes(service, container["name"]),
-        "warm_up": [asdict(one) for one in placed.engine.warm_up(placed, service.flags)] if is_head else [],
-        "limits": _limits(placed),
-    }
+    is_head, is_group, addresses = rank == 0, placed.is_group, placed.addresses
+    return RankFile(
+        service=placed.name,
+        container=container["name"],
+        rank=rank,
+        ranks=len(placed.hosts),
+        address=addresses[rank] if is_group else None,
+        adapter=Adapter(addresses[rank], STATE, f"{ABSENT}: {SEAT}") if is_group else None,
+        peers=[address for other, address in enumerate(addresses) if other != rank] if is_group else [],
+        rendezvous=Address(addresses[0], supervisors_port(placed.port)) if is_group else None,
+        secret_file=layout.group_secret(placed.name) if is_group else None,
+        definition="",
+        run=docker_run(container),
+        serve=docker_exec(container["name"], launch.exec) if launch.exec else None,
+        token=Token(layout.group_token(placed.name), launch.token) if launch.token else None,
+        gids=_gids(service, placed.hosts[rank].name) if is_group else None,
+        memory_bytes=share.footprint.low,
+        guard=_guard(placed, share),
+        ports=_ports(placed, rank),
+        endpoint=_endpoint(service) if is_head else None,
+        readiness=_readiness(placed) if is_head else None,
+        probes=_probes(service, container["name"]),
+        warm_up=placed.engine.warm_up(placed, service.flags) if is_head else [],
+        limits=_limits(placed),
+    )
 
 
-def _guard(placed: Placed, share: Share) -> dict[str, Any]:
+def _guard(placed: Placed, share: Share) -> Guard:
     """Nothing that boots have shown is in it, since one more would else start the service anew."""
-    return {
-        "floor_bytes": gib(fact("memory", "floor_gib")),
-        "high_bytes": share.footprint.high,
-        "creep_s": fact("group", "creep_s"),
-        "on_creep": placed.settings["on_creep"],
-        "unit": layout.MEMORY_GUARD_UNIT,
-    }
+    return Guard(
+        floor_bytes=gib(fact("memory", "floor_gib")),
+        high_bytes=share.footprint.high,
+        creep_s=fact("group", "creep_s"),
+        on_creep=placed.settings["on_creep"],
+        unit=layout.MEMORY_GUARD_UNIT,
+    )
 
 
 def _ports(placed: Placed, rank: int) -> list[int]:
@@ -140,17 +148,6 @@ def port_clashes(services: Iterable[Placed]) -> Iterator[Finding]:
                         expected="ports of its own",
                         remedy="write another port",
                     )
-
-
-def _meeting(placed: Placed, rank: int) -> dict[str, Any]:
-    addresses = placed.addresses
-    return {
-        "address": addresses[rank],
-        "adapter": {"address": addresses[rank], "state_file": STATE, "absent": f"{ABSENT}: {SEAT}"},
-        "peers": [address for other, address in enumerate(addresses) if other != rank],
-        "rendezvous": {"address": addresses[0], "port": supervisors_port(placed.port)},
-        "secret_file": layout.group_secret(placed.name),
-    }
 
 
 # Containers -------------------------------------------------------------------------------------------------------
@@ -228,46 +225,53 @@ def cache_folders(placed: Placed) -> dict[str, str]:
 # What else the supervisor knows -----------------------------------------------------------------------------------
 
 
-def _gids(service: Configured, host: str) -> list[dict[str, str]] | None:
+def _gids(service: Configured, host: str) -> list[Gid] | None:
     """The RDMA devices that NCCL is given, with the address that each one's GID stands for; None without RDMA, or
     where the owner pinned the index."""
     values = {name: decided.value for name, decided in service.placed.environments[host].items()}
     if "NCCL_IB_HCA" not in values or values.get("NCCL_NET") != "IB" or "NCCL_IB_GID_INDEX" in values:
         return None
     devices = [device.partition(":")[0] for device in values["NCCL_IB_HCA"].lstrip("=").split(",")]
-    addresses = {one["rdma_device"]: one["address"].partition("/")[0] for one in service.fabric[host]["interfaces"]}
-    return [{"device": device, "address": addresses[device]} for device in devices if device in addresses]
+    addresses = {
+        one["rdma_device"]: (one["address"] or "").partition("/")[0] for one in service.fabric[host]["interfaces"]
+    }
+    return [Gid(device, addresses[device]) for device in devices if device in addresses]
 
 
-def _probes(service: Configured, container: str) -> dict[str, Any]:
-    """`_on_host.rank.probes.Probes`; what the engine runs in its container is run by the supervisor through Docker."""
+def _probes(service: Configured, container: str) -> Probes:
+    """What the engine runs in its container is run by the supervisor through Docker."""
     probes = service.placed.engine.probes(service.placed, service.flags)
     if probes.joined is not None:
         probes = replace(probes, joined=replace(probes.joined, command=docker_exec(container, probes.joined.command)))
     if probes.requires is not None:
         asked = docker_ask(service.placed.image["reference"], probes.requires.command)
         probes = replace(probes, requires=replace(probes.requires, command=asked))
-    return asdict(probes)
+    return probes
 
 
-def _readiness(placed: Placed) -> dict[str, Any] | None:
+def _readiness(placed: Placed) -> Address | None:
     """Where gateways ask; nothing listens there without any."""
     asked = placed.settings.get("readiness", False)
-    return {"address": placed.settings["listen"], "port": readiness_port(placed.port)} if asked else None
+    return Address(placed.settings["listen"], readiness_port(placed.port)) if asked else None
 
 
-def _endpoint(service: Configured) -> dict[str, str | None]:
+def _endpoint(service: Configured) -> Endpoint:
     placed = service.placed
-    return {
-        "url": placed.local_url,
-        "model": service.served_name,
-        "key_file": placed.key_file,
-        "key_form": placed.engine.spec.key.form,
-        "certificate": placed.certificate,
-    }
+    return Endpoint(
+        url=placed.local_url,
+        model=service.served_name,
+        key_file=placed.key_file,
+        key_form=placed.engine.spec.key.form,
+        certificate=placed.certificate,
+    )
 
 
-def _limits(placed: Placed) -> dict[str, Any]:
-    limits = {name: fact("group", name) for name in ("stop_s", "canary_s", "strikes", "budget")}
-    limits["drain_s"] = placed.settings.get("drain_s", fact("group", "drain_s"))
-    return {**limits, "startup_limit_s": placed.recipe["startup_limit_s"] or fact("limits", "startup_limit_s")}
+def _limits(placed: Placed) -> Limits:
+    return Limits(
+        startup_limit_s=placed.recipe["startup_limit_s"] or fact("limits", "startup_limit_s"),
+        drain_s=placed.settings.get("drain_s", fact("group", "drain_s")),
+        stop_s=fact("group", "stop_s"),
+        canary_s=fact("group", "canary_s"),
+        strikes=fact("group", "strikes"),
+        budget=Budget(**fact("group", "budget")),
+    )

@@ -68,7 +68,7 @@ def _planned(recipe: Recipe, library: Library) -> list[Finding]:
     return [_at_home(row, recipe) for row in plan_fleet({"hosts": addressed, "folder": "."}, library)["findings"]]
 
 
-def _at_home(row: Mapping[str, Any], recipe: Recipe) -> Finding:
+def _at_home(row: Mapping[str, object], recipe: Recipe) -> Finding:
     finding = finding_of(row)
     if finding.service != SERVICE:
         return finding

@@ -199,7 +199,7 @@ def _flags(placed: Placed) -> dict[str, Value]:
     return engine.flags(placed, written)
 
 
-def _counted(flags: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
+def _counted(flags: Mapping[str, object], engine: Engine) -> dict[str, Any]:
     """Options, with those that the plan calculates with as plain numbers."""
     known = {name: quantity(value) for name, value in flags.items() if name in engine.spec.calculated_flags}
     return {**flags, **{name: number for name, number in known.items() if number is not None}}

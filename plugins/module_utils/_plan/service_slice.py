@@ -10,8 +10,8 @@ from typing import Any
 
 from .._base import layout
 from .._base.gb10 import fact
-from .._base.plan import ServiceSlice
 from .._base.sizes import gib
+from .._base.slice import Certified, Copied, Expected, Files, Folders, GroupSecret, Key, Proof, ServiceSlice
 from .._engines.decided import Decided, Rank
 from .._engines.placed import Placed
 from . import slices
@@ -41,7 +41,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> ServiceSlice:
         "rank": rank.number,
         "ranks": len(service.ranks),
         "hosts": [host.name for host in placed.hosts],
-        "definition": rank.supervisor["definition"],
+        "definition": rank.supervisor.definition,
         "container": rank.container,
         "exec": rank.exec,
         "flags": {name: value for name, value in rank.flags.items() if value is not None},
@@ -54,7 +54,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> ServiceSlice:
         "trace_headers": trace_headers,
         "secret": secret,
         "rank_file": layout.rank_file(placed.name),
-        "supervisor": rank.supervisor,
+        "supervisor": _listed(asdict(rank.supervisor)),
         "status_file": layout.status_file(placed.name),
         "memory_bytes": rank.share.taken.expected,
         "memory_floor_bytes": gib(fact("memory", "floor_gib")),
@@ -62,21 +62,26 @@ def service_slice(service: Decided, host: str, inventory: str) -> ServiceSlice:
     }
 
 
-def _files(placed: Placed, rank: Rank, inventory: str) -> dict[str, dict[str, str | None]]:
-    supervisor = json.dumps(rank.supervisor, indent=2, sort_keys=True) + "\n"
+def _listed(value: Any) -> Any:
+    """With lists for tuples, as JSON has them."""
+    if isinstance(value, dict):
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _files(placed: Placed, rank: Rank, inventory: str) -> Files:
+    supervisor = json.dumps(asdict(rank.supervisor), indent=2, sort_keys=True) + "\n"
     contents = {
         **{file["path"]: file["content"] for file in placed.overlays.files if "content" in file},
         layout.rank_file(placed.name): supervisor,
         f"{layout.UNITS}/{layout.unit(placed.name)}": rank_unit(
-            placed.name, placed.recipe["summary"], rank.supervisor["limits"], inventory
+            placed.name, placed.recipe["summary"], rank.supervisor.limits, inventory
         ),
     }
     return {path: {"mode": "0644", "content": content} for path, content in sorted(contents.items())}
 
 
-def _without(
-    service: str, key: object, tls: object, trace_headers: object, secret: object
-) -> dict[str, dict[str, str | None]]:
+def _without(service: str, key: object, tls: object, trace_headers: object, secret: object) -> Files:
     """Secrets that a rank had, when it was a head, encrypted or one of a group, and has no longer."""
     certificate = (layout.certificate_file(service), layout.certificate_key(service))
     parts = (
@@ -95,7 +100,7 @@ def _models(placed: Placed, host: str) -> list[str]:
     return [layout.model_folder(model["repository"], model["revision"]) for model in staged]
 
 
-def _folders(placed: Placed) -> dict[str, str | None]:
+def _folders(placed: Placed) -> Folders:
     """The mode of each. A cache that began with an image's files has the image's mode and owner; root alone reaches
     it."""
     overlays = {file["path"].rpartition("/")[0]: "0755" for file in placed.overlays.files}
@@ -104,7 +109,7 @@ def _folders(placed: Placed) -> dict[str, str | None]:
     return own | caches | overlays
 
 
-def _key(placed: Placed) -> dict[str, Any] | None:
+def _key(placed: Placed) -> Key | None:
     """source: on the controller; made: by a run, if it is not there."""
     source = placed.settings.get("api_key_file")
     if not source:
@@ -113,7 +118,7 @@ def _key(placed: Placed) -> dict[str, Any] | None:
     return {"source": source, "path": str(placed.key_file), "form": form, "made": made}
 
 
-def _tls(placed: Placed) -> dict[str, Any] | None:
+def _tls(placed: Placed) -> Certified | None:
     """source: on the controller. ca: the certificate of the local CA there, by which a run makes the service's; None
     for a certificate of the owner's. names: what it has to name."""
     decided = placed.tls
@@ -127,45 +132,42 @@ def _tls(placed: Placed) -> dict[str, Any] | None:
     }
 
 
-def _trace_headers(placed: Placed) -> dict[str, str] | None:
+def _trace_headers(placed: Placed) -> Copied | None:
     """source: on the controller."""
     source = placed.tracing["headers_file"] if placed.tracing else None
     return {"source": source, "path": placed.trace_headers} if source and placed.trace_headers else None
 
 
-def _secret(placed: Placed) -> dict[str, str]:
+def _secret(placed: Placed) -> GroupSecret:
     """What a group's ranks know each other by: its head makes it, the others get it."""
     return {"path": layout.group_secret(placed.name), "head": placed.head.name}
 
 
-def _proof(service: Decided, host: str, inventory: str) -> dict[str, Any]:
+def _proof(service: Decided, host: str, inventory: str) -> Proof:
     """What is asked of the endpoint, and what its start is compared with."""
     placed, plan = service.placed, service.plan
-    return {
+    proof: Proof = {
         "url": placed.local_url,
         "key_file": placed.key_file or "",
         "key_form": placed.engine.spec.key.form,
         "certificate": placed.certificate,
-        **_clients_proof(placed, inventory),
-        "health": service.ranks[0].supervisor["probes"]["health"],
-        "request": asdict(placed.engine.example(placed.recipe["kind"], plan["served_name"])),
+        "health": service.ranks[0].supervisor.probes.health,
+        "request": placed.engine.example(placed.recipe["kind"], plan["served_name"]).as_data(),
         "boot_lines": placed.engine.spec.boot_lines,
-        "startup_limit_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
+        "startup_limit_s": service.ranks[0].supervisor.limits.startup_limit_s,
         "memory_total_bytes": plan["boot"]["memory_total_bytes"],
         "requested_bytes": plan["boot"]["requested_bytes"],
         "boots": slices.observation(layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
         "expected": _expected(plan["kv"], placed.image["release"]),
     }
+    if placed.tls:
+        # by what clients prove the certificate; ca: on the host, None for one of the owner's
+        proof["ca"] = layout.trusted_ca(inventory) if placed.tls["ca"] else None
+        proof["names"] = placed.tls["names"]
+    return proof
 
 
-def _clients_proof(placed: Placed, inventory: str) -> dict[str, Any]:
-    """By what clients prove the certificate; ca: on the host, None for one of the owner's."""
-    if not placed.tls:
-        return {}
-    return {"ca": layout.trusted_ca(inventory) if placed.tls["ca"] else None, "names": placed.tls["names"]}
-
-
-def _expected(kv: Mapping[str, Any], release: str | None) -> dict[str, Any]:
+def _expected(kv: Mapping[str, Any], release: str | None) -> Expected:
     """What the boot log is compared with."""
     low, high = (kv["tokens"], kv["tokens"]) if kv["exact"] else (kv["tokens_low"], kv["tokens_high"])
     return {"release": release, "kv_tokens": kv["tokens"], "kv_tokens_low": low, "kv_tokens_high": high}

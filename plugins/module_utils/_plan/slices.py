@@ -4,10 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from .._base import layout
 from .._base.gb10 import fact
+from .._base.slice import (
+    Api,
+    NeededDisk,
+    NeededFile,
+    NeededGroup,
+    NeededPort,
+    NeededSecret,
+    Needs,
+    Observation,
+    RetentionSlice,
+    Slice,
+    UnreadImage,
+)
 from .._base.subject import SliceContext, with_defaults
 from .._engines.decided import Decided
 from .._engines.declaration import DraftData, ModelData
@@ -17,6 +30,8 @@ from .._subjects.fleet.subject import FleetPart
 from .._subjects.registry import fleet_parts
 from .builds import builder
 
+Entry = TypeVar("Entry")
+
 
 def drift(declared: Mapping[str, Any]) -> dict[str, Any]:
     """``drift`` of the plan: what the owner accepts and expects, and from where on something counts."""
@@ -25,7 +40,7 @@ def drift(declared: Mapping[str, Any]) -> dict[str, Any]:
     return limits | dict(declared) | {"free": free | declared["free"]}
 
 
-def images(services: Iterable[Decided], others: Iterable[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+def images(services: Iterable[Decided], others: Iterable[dict[str, object]] = ()) -> list[dict[str, Any]]:
     """``image_store_plan``: each image once. others: those of no service, in the same form."""
     own = (
         {
@@ -84,13 +99,14 @@ def _known(model: ModelData | DraftData) -> dict[str, Any] | None:
     return {key: model[key] for key in ("revision", "seal")} if model.get("seal") else None
 
 
-def retention(host: Host, services: Iterable[Decided]) -> dict[str, Any]:
+def retention(host: Host, services: Iterable[Decided]) -> RetentionSlice:
     """What is left of earlier images (a repository) and models (a repository), and which hosts must be proved first.
 
     after: the hosts that have a rank of one of this host's services.
     """
     after = {rank.name for service in services for rank in service.placed.hosts}
-    return with_defaults("retention", host.settings.get("retention", {})) | {"after": sorted(after)}
+    kept = with_defaults("retention", host.settings.get("retention", {}))
+    return {"images": kept["images"], "models": kept["models"], "after": sorted(after)}
 
 
 def _source(written: str | Mapping[str, str]) -> dict[str, str]:
@@ -104,12 +120,12 @@ def _source(written: str | Mapping[str, str]) -> dict[str, str]:
     return {"kind": kind, ("host" if kind == "host" else "path"): value}
 
 
-def observation(kept: str, copied: str, name: str) -> dict[str, str]:
+def observation(kept: str, copied: str, name: str) -> Observation:
     """Where something observed is kept on the host, and below the controller's folder of such things."""
     return {"path": f"{kept}/{name}.json", "observed": f"{copied}/{name}.json"}
 
 
-def unread_images(host: str, services: Iterable[Decided]) -> list[dict[str, Any]]:
+def unread_images(host: str, services: Iterable[Decided]) -> list[UnreadImage]:
     """Images whose release the recipe doesn't name, to be read on the host, as the head of their services."""
     heads = (service.placed for service in services if service.placed.head.name == host)
     copied = f"catalogues/{host}"
@@ -122,26 +138,26 @@ def unread_images(host: str, services: Iterable[Decided]) -> list[dict[str, Any]
 
 def here(
     host: Host,
-    of_fleet: Mapping[str, Any],
+    of_fleet: Mapping[str, object],
     services: Sequence[Decided],
     parts: Collection[FleetPart],
-    decided: Mapping[str, Any],
+    decided: Slice,
 ) -> SliceContext:
     """What the subjects' slices of a host are made from. parts: of the fleet subjects. decided: what its slice holds
     already."""
     sources = sorted({source for part in parts for source in part.sources}) if any(one.callers for one in parts) else []
     headed = [service for service in services if service.placed.head.name == host.name]
-    apis = [
+    apis: list[Api] = [
         {"port": service.placed.port, "from": sources, "reason": f"the API of {service.placed.name}"}
         for service in headed
     ]
     callers = sorted({source for part in parts if part.callers for source in part.sources})
     apis += [
-        {"port": ready["port"], "from": callers, "reason": f"whether {service.placed.name} serves"}
+        {"port": ready.port, "from": callers, "reason": f"whether {service.placed.name} serves"}
         for service in headed
-        if (ready := service.ranks[0].supervisor["readiness"])
+        if (ready := service.ranks[0].supervisor.readiness)
     ]
-    peers = [address for service in services for address in service.rank_on(host.name).supervisor["peers"]]
+    peers = [address for service in services for address in service.rank_on(host.name).supervisor.peers]
     more = [api for part in parts for api in part.apis(host.name)]
     return SliceContext(host.settings, of_fleet, decided, [*apis, *more], peers)
 
@@ -150,10 +166,10 @@ def needs(
     services: Sequence[Decided],
     host: str,
     memory_bytes: int,
-    requests: Mapping[str, Mapping[str, Any]],
+    requests: Mapping[str, Mapping[str, object]],
     named: Iterable[str],
-    parts: Mapping[str, Any],
-) -> dict[str, Any]:
+    parts: Slice,
+) -> Needs:
     """``needs``: files that must be there, bytes that will be written, ports that will be taken.
 
     requests: by service what is judged again with what only the host knows (`_engines.interface.Engine.for_host`).
@@ -162,7 +178,7 @@ def needs(
     """
     files = [file for service in services for file in _files(service.placed, host)]
     disk = _unique(write for service in services for write in _writes(service.placed, host))
-    ports = [
+    ports: list[NeededPort] = [
         {
             "port": port,
             "container": layout.container(service.placed.name),
@@ -170,10 +186,11 @@ def needs(
             "option": "port",
         }
         for service in services
-        for port in service.rank_on(host).supervisor["ports"]
+        for port in service.rank_on(host).supervisor.ports
     ]
     secrets = [*_made(parts)]
-    paths = [entry[key] for entry in [*files, *disk, *secrets] for key in ("path", "unless") if entry.get(key)]
+    paths = [entry["path"] for entry in (*files, *disk, *secrets)]
+    paths += [entry["unless"] for entry in (*files, *disk) if entry["unless"]]
     groups = [_group(service.placed) for service in services if service.placed.is_group]
     return {
         "paths": sorted({*paths, *named, layout.MODELS}),
@@ -198,7 +215,7 @@ def needs(
     }
 
 
-def _installs(parts: Mapping[str, Any]) -> list[str]:
+def _installs(parts: Slice) -> list[str]:
     """The packages that roles install on the host where it lacks them; NVIDIA's toolkit only where it has a GPU."""
     closing = ["nftables"] if parts["firewall"]["state"] != "open" else []
     rdma = ["ibverbs-utils", "perftest"] if parts["fabric"]["interfaces"] else []
@@ -206,7 +223,7 @@ def _installs(parts: Mapping[str, Any]) -> list[str]:
     return sorted(["docker.io", "nvidia-container-toolkit", *closing, *of_fleet, *rdma])
 
 
-def _made(parts: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _made(parts: Slice) -> Iterator[NeededSecret]:
     """The API keys and the local CA that no owner has named: ``source`` on the controller, ``path`` on the host."""
     for service in parts["services"]:
         name, key, tls = service["name"], service["key"], service["tls"]
@@ -240,7 +257,7 @@ def _registry(reference: str) -> str:
     return first if is_server and first != "docker.io" else _DOCKER_HUB
 
 
-def _group(placed: Placed) -> dict[str, Any]:
+def _group(placed: Placed) -> NeededGroup:
     """A service whose hosts have to be alike."""
     return {
         "service": placed.name,
@@ -250,7 +267,7 @@ def _group(placed: Placed) -> dict[str, Any]:
     }
 
 
-def _files(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
+def _files(placed: Placed, host: str) -> Iterator[NeededFile]:
     model, image = placed.model, placed.image
     if isinstance(model["source"], Mapping) and "path" in model["source"] and placed.reads_model(host):
         yield {
@@ -261,8 +278,7 @@ def _files(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
             "unless": placed.model_folder(layout.MODELS),
         }
     for folder in placed.adapter_folders:
-        adapter = {"service": placed.name, "option": "flags"}
-        yield {"path": folder, "weights_bytes": None, **adapter, "unless": None}
+        yield {"path": folder, "weights_bytes": None, "service": placed.name, "option": "flags", "unless": None}
     if isinstance(image["source"], Mapping) and "archive" in image["source"]:
         yield {
             "path": image["source"]["archive"],
@@ -272,7 +288,7 @@ def _files(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def _writes(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
+def _writes(placed: Placed, host: str) -> Iterator[NeededDisk]:
     for model in models_of(placed, host):
         if model["bytes"]:
             what = f"weights of {model['repository']}"
@@ -284,9 +300,9 @@ def _writes(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
             }
 
 
-def _unique(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _unique(entries: Iterable[Entry]) -> list[Entry]:
     """Equal entries once, in the order of their first coming."""
-    seen: list[dict[str, Any]] = []
+    seen: list[Entry] = []
     for entry in entries:
         if entry not in seen:
             seen.append(entry)

@@ -57,7 +57,7 @@ class Sources:
         found = _written(self.inventory, SERVICES, {})
         return found if isinstance(found, dict) else {}
 
-    def with_service(self, name: str, service: Mapping[str, Any]) -> Sources:
+    def with_service(self, name: str, service: Mapping[str, object]) -> Sources:
         """The same with another declaration of a service."""
         services = {**self.services, name: service}
         hosts: dict[str, InventoryHost] = {
@@ -94,7 +94,7 @@ def _recipe_folders(inventory: Inventory, folder: Path) -> list[Path]:
     return [folder / "recipes"] if (folder / "recipes").is_dir() else []
 
 
-def _written(inventory: Inventory, name: str, otherwise: Any) -> Any:
+def _written(inventory: Inventory, name: str, otherwise: object) -> Any:
     """The value that the first host with this variable has; the hosts share it."""
     values = (host["variables"].get(name) for host in inventory["hosts"].values())
     return next((value for value in values if value is not None), otherwise)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from .._base.plan import Plan, SummaryRow
+from .._base.plan import Plan, ServicePlan, SummaryRow
 from .._base.sizes import gib
 from .._engines.declaration import DraftData, ModelData
 from .._engines.placed import Placed
@@ -15,7 +15,7 @@ _SHORT = ("memory-tight", "memory-pool-small")
 _START = "start"  # what a recipe calls a measured start
 
 
-def summary(plan: Plan, declared: Mapping[str, Mapping[str, Any]]) -> list[SummaryRow]:
+def summary(plan: Plan, declared: Mapping[str, Mapping[str, object]]) -> list[SummaryRow]:
     """One row a declared service, in the order of declaration, the services that can't be planned included.
 
     plan: with hosts, services and findings. declared: the services' own settings. A row: {service, hosts, fits: yes,
@@ -56,7 +56,7 @@ def _row(name: str, plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_service(
-    name: str, recipe: str, settings: Mapping[str, Any], findings: Iterable[Mapping[str, Any]]
+    name: str, recipe: str, settings: Mapping[str, Any], findings: Iterable[Mapping[str, object]]
 ) -> Iterator[Mapping[str, Any]]:
     """What is found of one service, of its recipe, and of its hosts' memory."""
     for finding in findings:
@@ -68,7 +68,7 @@ def _of_service(
 
 
 def _fits(
-    service: Mapping[str, Any] | None, errors: Sequence[Mapping[str, Any]], warnings: Sequence[Mapping[str, Any]]
+    service: ServicePlan | None, errors: Sequence[Mapping[str, object]], warnings: Sequence[Mapping[str, object]]
 ) -> str:
     if service is None:
         return "refused"

@@ -10,11 +10,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .._base.findings import Severity
 from .._base.gb10 import cited_in
-from .._base.plan import FindingRow, Plan
+from .._base.plan import (
+    ClientPlan,
+    Explained,
+    FindingRow,
+    GatewayPlan,
+    Plan,
+    PlannedImage,
+    Pool,
+    ServicePlan,
+    SummaryRow,
+)
 from .._base.ranks import rank_of
 from .._base.report import table
 from .._base.sizes import size
+from .._base.slice import Interface, MemoryLine, ServiceSlice, Slice
 from .._engines.registry import ENGINES
 from .container import docker_exec, docker_run
 
@@ -37,7 +49,7 @@ _LABELS = ("found", "expected", "reason", "remedy", "source")
 _MOST_PLACES = 6
 _TO_DO = "what to do"
 _WIDE = 110  # columns that the whole table needs
-_WORST_FIRST = ("error", "warning", "hint")
+_WORST_FIRST: tuple[Severity, ...] = ("error", "warning", "hint")
 _STATES = {
     "tested": "run by its author on such a machine",
     "reported": "somebody else has reported it, nobody of this project has run it",
@@ -96,7 +108,7 @@ def _sources(text: str, width: int) -> Iterator[str]:
 # The table -----------------------------------------------------------------------------------------------------------
 
 
-def _table(rows: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
+def _table(rows: Sequence[SummaryRow], width: int) -> Iterator[str]:
     """One line a service; on a narrow page what is to do stands below."""
     cells = [_summary(row) for row in rows]
     if width >= _WIDE:
@@ -106,7 +118,7 @@ def _table(rows: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
     yield from (_wrapped(f"{row['service']}: {row[_TO_DO]}", width, "  ") for row in cells)
 
 
-def _summary(row: Mapping[str, Any]) -> dict[str, str]:
+def _summary(row: SummaryRow) -> dict[str, str]:
     requests, free = row["requests"], row["free_bytes"]
     return {
         "service": row["service"],
@@ -120,21 +132,22 @@ def _summary(row: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _download(row: Mapping[str, Any]) -> str:
+def _download(row: SummaryRow) -> str:
     if row["fits"] == "refused":
         return "-"
     return "not known" if row["download_bytes"] is None else size(row["download_bytes"])
 
 
-def _start(row: Mapping[str, Any]) -> str:
+def _start(row: SummaryRow) -> str:
     if row["start_limit_s"] is None:
         return "-"
     measured = row["first_start_s"]
     return f"up to {row['start_limit_s'] // 60} min" if measured is None else f"about {-(-measured // 60):.0f} min"
 
 
-def _to_do(row: Mapping[str, Any]) -> str:
-    counts = [_count(row[f"{what}s"], what) for what in ("error", "warning") if row[f"{what}s"]]
+def _to_do(row: SummaryRow) -> str:
+    known = (("error", row["errors"]), ("warning", row["warnings"]))
+    counts = [_count(number, what) for what, number in known if number]
     if not counts:
         return "nothing"
     return f"{' and '.join(counts)} below; first: {row['remedy']}" if row["remedy"] else f"{' and '.join(counts)} below"
@@ -144,14 +157,14 @@ def _heading(text: str) -> str:
     return f"{text}\n{'=' * len(text)}"
 
 
-def _key(name: str, services: Sequence[Mapping[str, Any]]) -> str:
+def _key(name: str, services: Sequence[ServiceSlice]) -> str:
     key = next(one["key"] for one in services if one["name"] == name)
     if key is None:
         return "none: everybody who reaches the endpoint may use it (open: true)"
     return f"{key['source']} on this machine" + (", made by the first run" if key["made"] else "")
 
 
-def _tls(name: str, services: Sequence[Mapping[str, Any]]) -> str:
+def _tls(name: str, services: Sequence[ServiceSlice]) -> str:
     tls = next(one["tls"] for one in services if one["name"] == name)
     if tls is None:
         return "none: whoever listens on the way reads key and answers (tls: local)"
@@ -160,7 +173,7 @@ def _tls(name: str, services: Sequence[Mapping[str, Any]]) -> str:
     return f"{tls['certificate']['source']} on this machine"
 
 
-def _gateway(gateway: Mapping[str, Any], width: int) -> Iterator[str]:
+def _gateway(gateway: GatewayPlan, width: int) -> Iterator[str]:
     yield _heading(f"gateway on {', '.join(gateway['hosts'])}")
     yield f"endpoint   {gateway['url']}   model: one of those below"
     if gateway["address"]:
@@ -188,7 +201,7 @@ def _gateway(gateway: Mapping[str, Any], width: int) -> Iterator[str]:
     )
 
 
-def _clients(clients: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
+def _clients(clients: Sequence[ClientPlan], width: int) -> Iterator[str]:
     yield _heading("clients of the gateway")
     rows = [
         {
@@ -239,7 +252,7 @@ def _service(name: str, plan: Plan, hosts: Sequence[str], width: int) -> Iterato
             yield "\n".join(_command(docker_exec(rank["container"]["name"], rank["exec"]), ""))
 
 
-def _recipe(service: Mapping[str, Any], width: int) -> Iterator[str]:
+def _recipe(service: ServicePlan, width: int) -> Iterator[str]:
     """Who says that it works, what else he says, and what he has measured."""
     reported = service["reported"]
     indent = " " * 11
@@ -258,18 +271,18 @@ def _recipe(service: Mapping[str, Any], width: int) -> Iterator[str]:
         )
 
 
-def _role(host: str, service: Mapping[str, Any]) -> str:
+def _role(host: str, service: ServicePlan) -> str:
     if len(service["hosts"]) == 1:
         return "solo"
     return "head" if host == service["hosts"][0] else "worker"
 
 
-def _image(image: Mapping[str, Any], title: str) -> str:
+def _image(image: PlannedImage, title: str) -> str:
     release = f"{title} {image['release']}" if image["release"] else f"its {title} isn't known"
     return f"image      {image['reference']}, {release}, {image['digest'] or 'not pinned'}"
 
 
-def _cache(kv: Mapping[str, Any], width: int) -> Iterator[str]:
+def _cache(kv: Pool, width: int) -> Iterator[str]:
     indent = " " * 11
     if not kv["has_cache"]:
         yield "KV pool    none: this model keeps nothing of a token"
@@ -283,7 +296,7 @@ def _cache(kv: Mapping[str, Any], width: int) -> Iterator[str]:
     yield _wrapped(pool, width, indent)
     if not kv["exact"] and kv["tokens_high"]:
         low, high = (
-            bound * kv["max_concurrency"] / kv["tokens"] for bound in (kv["tokens_low"] or 0, kv["tokens_high"])
+            bound * (kv["max_concurrency"] or 0) / kv["tokens"] for bound in (kv["tokens_low"] or 0, kv["tokens_high"])
         )
         yield f"{indent}between {low:.2f} and {high:.2f} of them, exact after the first boot"
     if kv["assumed"]:
@@ -297,7 +310,7 @@ def _cache(kv: Mapping[str, Any], width: int) -> Iterator[str]:
         yield f"idle       with pool: rest it would be {pool}, and {more:.2f} of them"
 
 
-def _memory(lines: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+def _memory(lines: Mapping[str, MemoryLine]) -> Iterator[dict[str, str]]:
     for name in _LINES:
         if name in lines:
             line = lines[name]
@@ -306,14 +319,14 @@ def _memory(lines: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, str]]:
             yield {"line": what, "expected": size(line["expected"]), "bounds": bounds, "from": line["source"]}
 
 
-def _values(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+def _values(rows: Sequence[Explained]) -> Iterator[dict[str, str]]:
     for row in rows:
         kind, _, name = row["key"].partition(" ")
         shown = f"--{name}" if kind == "flag" else name
         yield {"value of": shown, "is": _shown(row["value"]), "by": row["origin"], "because": row["reason"]}
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -332,22 +345,25 @@ def _command(words: Sequence[str], image: str) -> list[str]:
 # A host -------------------------------------------------------------------------------------------------------------
 
 
-def _host(name: str, host: Mapping[str, Any], width: int) -> Iterator[str]:
+def _host(name: str, host: Slice, width: int) -> Iterator[str]:
     yield _heading(f"host {name}")
     if _is_empty(host):
         yield "nothing planned"
     if host["listens"]:
-        rows = [{key: str(row[key]) for key in ("port", "address", "service", "who")} for row in host["listens"]]
+        rows = [
+            {"port": str(row["port"]), "address": row["address"], "service": row["service"], "who": row["who"]}
+            for row in host["listens"]
+        ]
         yield table(rows, width) + "\n"
     if host["fabric"]["interfaces"]:
         yield table([_interface(interface) for interface in host["fabric"]["interfaces"]], width)
 
 
-def _is_empty(host: Mapping[str, Any]) -> bool:
+def _is_empty(host: Slice) -> bool:
     return not host["listens"] and not host["fabric"]["interfaces"]
 
 
-def _interface(interface: Mapping[str, Any]) -> dict[str, str]:
+def _interface(interface: Interface) -> dict[str, str]:
     peers = [f"{peer['host']} {peer['interface']} {peer['address'] or ''}".strip() for peer in interface["peers"]]
     return {
         "interface": interface["name"],
@@ -361,7 +377,7 @@ def _interface(interface: Mapping[str, Any]) -> dict[str, str]:
 # Findings -----------------------------------------------------------------------------------------------------------
 
 
-def _findings(findings: Sequence[Mapping[str, Any]], width: int, *, worst_last: bool) -> Iterator[str]:
+def _findings(findings: Sequence[FindingRow], width: int, *, worst_last: bool) -> Iterator[str]:
     if not findings:
         yield "no findings"
         return
@@ -374,7 +390,7 @@ def _findings(findings: Sequence[Mapping[str, Any]], width: int, *, worst_last: 
     yield findings_text(others, width)
 
 
-def _counts(findings: Sequence[Mapping[str, Any]]) -> str:
+def _counts(findings: Sequence[FindingRow]) -> str:
     silenced = sum(bool(finding.get("silenced")) for finding in findings)
     counted = Counter(finding["severity"] for finding in findings if not finding.get("silenced"))
     counts = [_count(counted[name], name) for name in _WORST_FIRST]
@@ -407,7 +423,7 @@ def _count(number: int, what: str) -> str:
 
 def _grouped(findings: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     """Findings that say the same of several places, together, at the first one's position."""
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
     for finding in findings:
         key = tuple(finding.get(name) for name in ("rule", "severity", *_LABELS))
         groups.setdefault(key, []).append(finding)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from .._base import layout
 from .._base.findings import Finding, error
@@ -131,7 +130,7 @@ def _code_of_the_model(placed: Placed) -> Iterator[str]:
             yield f"the overlay {overlay['target']}"
 
 
-def _words(value: Any) -> Iterator[str]:
+def _words(value: object) -> Iterator[str]:
     """Each text of an option's value, without what may stand before it: ``NAME=FILE``."""
     for one in value if isinstance(value, list) else value.values() if isinstance(value, Mapping) else [value]:
         if isinstance(one, str):

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from .._base import layout
 from .._base.layout import LIBRARY, container, rank_file
+from .._on_host.rank.service import Limits
 
 # As Docker's daemon and containerd have it: who runs the service outlives it.
 OWN_OOM_SCORE_ADJ = -500
 
 
-def rank_unit(service: str, summary: str, limits: Mapping[str, Any], inventory: str) -> str:
+def rank_unit(service: str, summary: str, limits: Limits, inventory: str) -> str:
     """The unit that owns a service's rank on one host, through its supervisor.
 
     The supervisor restarts the group and keeps the budget for it; systemd restarts the supervisor alone, and not after
@@ -45,7 +43,7 @@ WatchdogSec=120
 WatchdogSignal=SIGKILL
 OOMScoreAdjust={OWN_OOM_SCORE_ADJ}
 KillMode=mixed
-TimeoutStopSec={limits["drain_s"] + 2 * limits["stop_s"] + 60}
+TimeoutStopSec={limits.drain_s + 2 * limits.stop_s + 60}
 SyslogIdentifier={container(service)}
 
 [Install]

@@ -22,7 +22,7 @@ _NOTHING = ("driver", "gateway", "gateway_address", "peers_inventory")
 _MOST_WORDS = 4096
 
 
-def _part(name: str, hint: Any) -> Spec:
+def _part(name: str, hint: object) -> Spec:
     spec = spec_of(hint)
     return spec if name in _NOTHING else {**spec, "nullable": False}
 
@@ -60,7 +60,7 @@ def forms(ask: Mapping[str, Any] | None) -> dict[str, Spec]:
 
 
 def taken(
-    state: Mapping[str, Any], unknown: Mapping[str, str], form: Mapping[str, Spec]
+    state: Mapping[str, object], unknown: Mapping[str, str], form: Mapping[str, Spec]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Each part of ``form``, None where it is not known, and why."""
     found: dict[str, Any] = dict.fromkeys(form)

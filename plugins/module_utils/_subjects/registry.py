@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .._base.slice import Slice, part_of
 from .._base.subject import Subject
 from .._stores.images.subject import IMAGES
 from .._stores.peers.subject import PEER_ACCESS
@@ -58,8 +59,8 @@ FLEET_SUBJECTS: tuple[FleetSubject, ...] = (
 )
 
 
-def fleet_parts(slice_: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def fleet_parts(slice_: Slice) -> Iterator[Mapping[str, Any]]:
     """What fleet subjects say of a host, of its slice: a part is a map, or a list of them."""
     for subject in FLEET_SUBJECTS:
-        part = slice_[subject.name]
+        part = part_of(slice_, subject.name)
         yield from part if isinstance(part, list) else [part]

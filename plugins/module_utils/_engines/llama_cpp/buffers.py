@@ -104,7 +104,7 @@ def _cache_of(facts: Mapping[str, Any], settings: Settings, layer: int) -> int:
     return cells * settings.streams * sum(sizes)
 
 
-def _seen(facts: Mapping[str, Any], settings: Settings) -> int:
+def _seen(facts: Mapping[str, object], settings: Settings) -> int:
     """Cells of a stream whose layers see a window."""
     seen = _whole(facts, "window") * (settings.slots if settings.unified else 1) + settings.batch
     return min(settings.cells, _padded(seen))

@@ -68,7 +68,7 @@ def bytes_of(
     return graph.bytes()
 
 
-def bytes_of_lookup(facts: Mapping[str, Any], batch: Batch, windowed: bool) -> int:
+def bytes_of_lookup(facts: Mapping[str, object], batch: Batch, windowed: bool) -> int:
     """Of the processor that makes tokens into rows for another device, and has what all of them are asked by."""
     graph = Graph()
     row = _F32 * batch.tokens * _whole(facts, "embedding")
@@ -80,7 +80,7 @@ def bytes_of_lookup(facts: Mapping[str, Any], batch: Batch, windowed: bool) -> i
     return graph.bytes()
 
 
-def _cache(facts: Mapping[str, Any], batch: Batch, windowed: bool) -> _Cache:
+def _cache(facts: Mapping[str, object], batch: Batch, windowed: bool) -> _Cache:
     cells = batch.windowed if windowed else batch.cells
     turns = [
         leaf(_F32 * size * size) if quantized and length % _ROTATED == 0 else None
@@ -167,7 +167,7 @@ def _attention(
     return made(cur.size, WEIGHT, seen)
 
 
-def _feed_forward(graph: Graph, facts: Mapping[str, Any], normed: Tensor, tokens: int) -> Tensor:
+def _feed_forward(graph: Graph, facts: Mapping[str, object], normed: Tensor, tokens: int) -> Tensor:
     used = _whole(facts, "experts_used")
     if not used:
         wide = _F32 * tokens * _whole(facts, "feed_forward")

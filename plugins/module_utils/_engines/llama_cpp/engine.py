@@ -120,5 +120,5 @@ class LlamaCpp(Plain):
     def request(self, facts: Facts) -> dict[str, Any] | None:
         return lint.request_of(facts)
 
-    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
+    def judge(self, request: Mapping[str, object], place: Place) -> Sequence[Finding]:
         return lint.judge(request, place)

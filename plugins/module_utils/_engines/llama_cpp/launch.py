@@ -113,7 +113,7 @@ def _program(placed: Placed, name: str) -> str:
     return folder + name
 
 
-def words_of(values: Mapping[str, Any]) -> Iterator[str]:
+def words_of(values: Mapping[str, object]) -> Iterator[str]:
     """Options as arguments, sorted by name, for a process and not for a shell.
 
     True is the bare option, False its ``--no-`` form, or on and off where it takes these; a list its items with commas
@@ -132,7 +132,7 @@ def words_of(values: Mapping[str, Any]) -> Iterator[str]:
             yield f"--{name}" if value else f"--no-{name}"
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, Mapping):
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -45,7 +45,7 @@ def _not_judged(request: Mapping[str, Any], place: Place) -> Finding:
     )
 
 
-def _judged(release: Release, flags: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+def _judged(release: Release, flags: Mapping[str, object], place: Place) -> Iterator[Finding]:
     written: dict[Option, str] = {}
     for name, value in flags.items():
         if value is None:
@@ -76,7 +76,7 @@ def _judged(release: Release, flags: Mapping[str, Any], place: Place) -> Iterato
         written[option] = name
 
 
-def _wrong(option: Option, name: str, value: Any) -> str | None:
+def _wrong(option: Option, name: str, value: object) -> str | None:
     """What the option takes, of a value that is none of it."""
     switch = isinstance(value, bool)
     if name in option.negative:

@@ -75,8 +75,8 @@ def boot_key(
     image: str,
     repository: str,
     revision: str | None,
-    flags: Mapping[str, Any],
-    environment: Mapping[str, Any],
+    flags: Mapping[str, object],
+    environment: Mapping[str, object],
     ranks: int,
 ) -> str:
     """Under which a host keeps what a boot has shown: the same key means the same memory beside the pool.

@@ -64,7 +64,7 @@ def derive(
     return recipe, findings
 
 
-def as_file(recipe: RecipeData, checkpoint: Mapping[str, Any], config: str | None) -> str:
+def as_file(recipe: RecipeData, checkpoint: Mapping[str, object], config: str | None) -> str:
     """The recipe as YAML, each value with its reason as a comment. config: the name of config.json beside it."""
     return "\n".join(_lines(recipe, checkpoint, config)) + "\n"
 

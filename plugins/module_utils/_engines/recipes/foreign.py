@@ -125,7 +125,7 @@ _OURS = frozenset(
 _MOST_WORDS = 500
 
 
-def import_recipe(source: Any, name: str) -> tuple[RecipeData | None, list[Finding]]:
+def import_recipe(source: object, name: str) -> tuple[RecipeData | None, list[Finding]]:
     """Return our recipe, named ``name``, and all that could not be carried over; no recipe where an error prevents it.
 
     source: the other recipe's content as YAML gives it.
@@ -301,7 +301,7 @@ def _words(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> lis
         return None
 
 
-def _filled(text: str, values: Mapping[str, Any]) -> tuple[str, list[str]]:
+def _filled(text: str, values: Mapping[str, object]) -> tuple[str, list[str]]:
     """Put the defaults in place of ``{placeholders}``; doubled braces are single ones, as in Python's format."""
     missing: list[str] = []
 
@@ -350,7 +350,7 @@ def _take_planned(flags: dict[str, Any], name: str, findings: list[Finding]) -> 
         )
 
 
-def _take_files(flags: dict[str, Any], name: str, findings: list[Finding]) -> None:
+def _take_files(flags: dict[str, object], name: str, findings: list[Finding]) -> None:
     """Options that name a file beside the other project's recipe: from the checkpoint; or left out and named, so that
     the recipe is of use without it."""
     for flag in _FILE_FLAGS:

@@ -68,7 +68,7 @@ def served(theirs: Mapping[str, Any], words: list[str] | None, name: str) -> Ser
     return found
 
 
-def take_planned(flags: dict[str, Any], spec: EngineSpec, name: str, silent: Sequence[str]) -> Iterator[Finding]:
+def take_planned(flags: dict[str, object], spec: EngineSpec, name: str, silent: Sequence[str]) -> Iterator[Finding]:
     """Takes out what nobody sets by hand. silent: options that the recipe says otherwise."""
     for option in sorted(spec.planned_flags.keys() & flags.keys()):
         value = flags.pop(option)
@@ -79,7 +79,7 @@ def take_planned(flags: dict[str, Any], spec: EngineSpec, name: str, silent: Seq
         yield hint("import-planned", f"{name}.command", found=shown, expected="what the plan decides", remedy=remedy)
 
 
-def _defaults(defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(defaults: Mapping[str, object]) -> dict[str, Any]:
     taken = {key: value for key, value in defaults.items() if key not in _PLACEMENT}
     return {name_of(_NAMES.get(key, key).replace("_", "-")): value for key, value in taken.items()}
 

@@ -94,5 +94,5 @@ def _map(source: Mapping[Any, Any], key: str) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _words(value: Any) -> list[str]:
+def _words(value: object) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else []

@@ -43,7 +43,9 @@ _MEND = "correct the file"
 _FETCH = "take config.json from the model's repository"
 
 
-def parse(data: Any, place: Place, engines: Mapping[str, Engine] = ENGINES) -> tuple[RecipeData | None, list[Finding]]:
+def parse(
+    data: object, place: Place, engines: Mapping[str, Engine] = ENGINES
+) -> tuple[RecipeData | None, list[Finding]]:
     """Return a recipe with its defaults filled in, and all that is wrong with it; None when it can't be used.
 
     data: the file's content as YAML gives it. place: the file, for the findings. engines: by the names that recipes
@@ -70,7 +72,7 @@ def parse(data: Any, place: Place, engines: Mapping[str, Engine] = ENGINES) -> t
     return (recipe if usable else None), findings
 
 
-def _engine(data: Any, place: Place, engines: Mapping[str, Engine]) -> tuple[Engine, list[Finding]]:
+def _engine(data: object, place: Place, engines: Mapping[str, Engine]) -> tuple[Engine, list[Finding]]:
     """What serves the recipe, and what says that the file is of no use before its shape is looked at."""
     written = data if isinstance(data, Mapping) else {}
     name = written.get("engine", DEFAULT)
@@ -101,7 +103,7 @@ def old_image_keys(image: Mapping[Any, Any], place: Place) -> Iterator[Finding]:
         )
 
 
-def flag_problems(flags: Mapping[str, Any], place: Place, engine: EngineSpec) -> Iterator[Finding]:
+def flag_problems(flags: Mapping[str, object], place: Place, engine: EngineSpec) -> Iterator[Finding]:
     """What a schema can't say about flags of a recipe, a service or a host."""
     for name, value in flags.items():
         where = place.below(name)
@@ -151,7 +153,7 @@ _SECRET_WORD = re.compile("apikey|auth|credentials?|key|pass(phrase|wd|word)?|pw
 _NO_SECRET = re.compile(r"/.*|\d{0,6}|true|false", re.IGNORECASE)
 
 
-def _is_secret(words: Iterable[str], value: Any) -> bool:
+def _is_secret(words: Iterable[str], value: object) -> bool:
     """Whether a flag or a variable is named like a secret, and holds more than a path or a switch."""
     named = any(map(_SECRET_WORD.fullmatch, words))
     return named and isinstance(value, str) and not _NO_SECRET.fullmatch(value)
@@ -178,7 +180,7 @@ def secrets(engine: EngineSpec) -> dict[str, str]:
     return {**_SECRETS, **engine.secrets}
 
 
-def environment_problems(environment: Mapping[str, Any], place: Place, engine: EngineSpec) -> Iterator[Finding]:
+def environment_problems(environment: Mapping[str, object], place: Place, engine: EngineSpec) -> Iterator[Finding]:
     """What the plan decides, and secrets, which `docker inspect` would show."""
     for name, remedy in sorted(planned_env(engine).items()):
         if name in environment:
@@ -289,7 +291,7 @@ def _left_out(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
         )
 
 
-def _is_json(value: Any) -> bool:
+def _is_json(value: object) -> bool:
     try:
         json.dumps(value, allow_nan=False)
     except (ValueError, TypeError, RecursionError):

@@ -50,7 +50,7 @@ class Start:
     read_layers: int = 0
 
 
-def peak(config: Mapping[str, Any], start: Start) -> int | None:
+def peak(config: Mapping[str, object], start: Start) -> int | None:
     """The peak of one rank; None for a config that lacks what it follows from."""
     read = ConfigJson(config)
     text = read.text
@@ -116,7 +116,7 @@ def _widths(text: Mapping[Any, Any], *, mixture: bool) -> list[float]:
     return [*widths, _DELTA_NET * (2 * keys + 2 * values)]
 
 
-def takes_images(config: Mapping[str, Any]) -> bool:
+def takes_images(config: Mapping[str, object]) -> bool:
     """Whether the model has an encoder for images."""
     return "vision_config" in config
 

@@ -67,7 +67,7 @@ def _source(entry: Any) -> Any:
     return entry.partition("=")[2] if isinstance(entry, str) else None
 
 
-def memory(config: Mapping[str, Any] | None, flags: Mapping[str, Any]) -> Adapters | None:
+def memory(config: Mapping[str, object] | None, flags: Mapping[str, Any]) -> Adapters | None:
     """What adapters take; None where the model isn't known well enough. flags: the decided ones."""
     if flags.get("enable-lora") is not True:
         return Adapters()
@@ -185,5 +185,5 @@ def _mlp(hidden: int, inner: int, times: int, *, gated: bool) -> Iterator[_Linea
         yield _Linear("down_proj", inner, [hidden], by_input=True, times=times)
 
 
-def _whole(value: Any, default: int = 0) -> int:
+def _whole(value: object, default: int = 0) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default

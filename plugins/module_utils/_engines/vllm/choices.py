@@ -20,7 +20,7 @@ _ANSWERS = "keys and values are rounded, so that answers may differ: compare som
 _BEGINNINGS = "the gain is as large as what prompts share, which the goal says"
 
 
-def choices(flags: Mapping[str, Any], release: str | None, users: int, shared: bool) -> list[Choice]:
+def choices(flags: Mapping[str, object], release: str | None, users: int, shared: bool) -> list[Choice]:
     """`Engine.choices`. Which releases know what, the catalogue says of each candidate."""
     found = [_batched(flags), _sequences(flags, users), _attention(flags), _graphs(flags), _guessing(flags), _kv(flags)]
     return [*found, _prefix(flags)] if shared else found
@@ -100,5 +100,5 @@ def _prefix(flags: Mapping[str, Any]) -> Choice:
     )
 
 
-def _whole(value: Any, otherwise: int) -> int:
+def _whole(value: object, otherwise: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else otherwise

@@ -71,7 +71,7 @@ class Shape:
         return [count for count in FLEETS if self.split(count)]
 
 
-def shape_of(config: Mapping[str, Any] | None, quantization: str | None) -> Shape | None:
+def shape_of(config: Mapping[str, object] | None, quantization: str | None) -> Shape | None:
     """The shape of a model; None where its config.json isn't known or names no heads.
 
     quantization: the checkpoint's method, for a config.json of the base model.

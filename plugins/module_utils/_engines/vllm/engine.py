@@ -46,14 +46,14 @@ class Vllm:
         return {"reference": reference, **{key: value for key, value in known.items() if value is not None}}
 
     def propose(
-        self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool
+        self, checkpoint: Mapping[str, object], names_image: bool, names_template: bool
     ) -> tuple[Proposal | None, list[Finding]]:
         return propose.propose(checkpoint, names_image, names_template)
 
-    def draft(self, flags: Mapping[str, Any]) -> str | None:
+    def draft(self, flags: Mapping[str, object]) -> str | None:
         return draft_repository(flags)
 
-    def adapters(self, flags: Mapping[str, Any]) -> Sequence[str]:
+    def adapters(self, flags: Mapping[str, object]) -> Sequence[str]:
         return adapters.sources(flags)
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
@@ -129,11 +129,11 @@ class Vllm:
         config = facts.sizing.config if isinstance(facts.sizing, sizing.VllmSizing) else None
         return lint_request.head_request(facts, config)
 
-    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
+    def judge(self, request: Mapping[str, object], place: Place) -> Sequence[Finding]:
         return lint_request.lint(request, place)
 
-    def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def for_host(self, request: Mapping[str, object]) -> dict[str, Any]:
         return lint_request.on_host(request)
 
-    def choices(self, flags: Mapping[str, Any], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
+    def choices(self, flags: Mapping[str, object], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
         return choices.choices(flags, release, users, shared)

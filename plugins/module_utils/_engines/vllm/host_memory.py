@@ -216,17 +216,17 @@ def _images(flags: Settings) -> int:
     return _IMAGE_CACHES * max(0, _gib(flags.get("mm-processor-cache-gb")) - gib(_IMAGE_CACHE_GIB))
 
 
-def _bytes(value: Any) -> int | None:
+def _bytes(value: object) -> int | None:
     number = _number(value)
     return None if number is None else int(number)
 
 
-def _gib(value: Any) -> int:
+def _gib(value: object) -> int:
     number = _number(value)
     return 0 if number is None or number < 0 else gib(number)
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, str) and re.fullmatch(r"\d{1,18}(\.\d{1,9})?", value.strip()):

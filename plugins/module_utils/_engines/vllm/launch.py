@@ -66,7 +66,7 @@ def judged_launch(placed: Placed, flags: Mapping[str, Value], rank: int = 0) -> 
     return Launch(words, placed.image["entrypoint"], flags=filled, token=ray.RAY if uses_ray(placed) else None)
 
 
-def _serve_words(placed: Placed, filled: Mapping[str, Any]) -> list[str]:
+def _serve_words(placed: Placed, filled: Mapping[str, object]) -> list[str]:
     """What follows `vllm serve`. filled: flags as the container gets them."""
     return [placed.model["repository"], *flags_to_argv(filled)]
 

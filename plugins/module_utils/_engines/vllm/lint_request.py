@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..._base.place import Place
+from ..._base.slice import FabricSlice, TuningSlice
 from ..._facts.models.purpose import PURPOSE
 from ..interface import Facts
 from .catalogue.version import parse
@@ -19,7 +20,7 @@ _ABOUT_THE_RECIPE = frozenset({"L18"})
 _OPTION = re.compile('^write "--(no-)?([^"]+)"$')
 
 
-def lint(request: Mapping[str, Any], place: Place) -> list[LintFinding]:
+def lint(request: Mapping[str, object], place: Place) -> list[LintFinding]:
     """The linter's findings on a request of `head_request`, in the words of who writes `flags`."""
     found = (finding for finding in lint_launch(request) if finding.rule not in _ABOUT_THE_RECIPE)
     return [
@@ -39,7 +40,7 @@ def on_host(request: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in request.items() if key != "catalogue"} | {"model": model}
 
 
-def head_request(facts: Facts, config: Mapping[str, Any] | None) -> dict[str, Any]:
+def head_request(facts: Facts, config: Mapping[str, object] | None) -> dict[str, Any]:
     """What the linter is asked of the head's container, with every fact that the plan knows.
 
     config: the model's config.json, None where it isn't known.
@@ -106,7 +107,7 @@ def _capacity(version: str | None, tokens: int | None) -> int | None:
     return tokens if release is not None and release.release >= (0, 20, 1) else None
 
 
-def _host(tuning: Mapping[str, Any], fabric: Mapping[str, Any]) -> dict[str, Any]:
+def _host(tuning: TuningSlice, fabric: FabricSlice) -> dict[str, Any]:
     """What the plan gives the host, and what it leaves alone is not known."""
     interfaces = [each for each in fabric["interfaces"] if each["rdma_device"]]
     return _known(
@@ -115,15 +116,15 @@ def _host(tuning: Mapping[str, Any], fabric: Mapping[str, Any]) -> dict[str, Any
             "default_target": tuning.get("default_target"),
             "read_ahead_kib": tuning.get("read_ahead_kb"),
             "sysctl": tuning["sysctl"],
-            "mtu": min((each["mtu"] for each in interfaces), default=None),
+            "mtu": min((mtu for each in interfaces if (mtu := each["mtu"])), default=None),
             "rdma_addresses": {each["rdma_device"]: each["address"] for each in interfaces},
         }
     )
 
 
-def _networks(fabric: Mapping[str, Any]) -> list[str]:
+def _networks(fabric: FabricSlice) -> list[str]:
     return [each["address"] for each in fabric["interfaces"] if each["address"]]
 
 
-def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+def _known(values: Mapping[str, object]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}

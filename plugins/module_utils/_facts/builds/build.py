@@ -163,7 +163,7 @@ class Build:
         }
 
 
-def read(name: str, data: Any, files: Mapping[str, str], folder: str) -> tuple[Build | None, list[Finding]]:
+def read(name: str, data: object, files: Mapping[str, str], folder: str) -> tuple[Build | None, list[Finding]]:
     """A build, or why it can't be used.
 
     data: what its ``build.yml`` holds. files: the texts of its folder by name, as far as they are there. folder: where

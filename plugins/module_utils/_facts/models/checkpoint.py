@@ -86,7 +86,7 @@ def checkpoint_of(
     sizes: Mapping[str, int],
     texts: Mapping[str, bytes],
     source: str,
-    answer: Mapping[str, Any] | None = None,
+    answer: Mapping[str, object] | None = None,
 ) -> dict[str, Any]:
     """A checkpoint of what was read. Raises FleetError for what is not in its form.
 
@@ -114,7 +114,7 @@ def checkpoint_of(
     return require(raw, Place(thing=f"{repository}, from {source}"))
 
 
-def require(data: Any, place: Place) -> dict[str, Any]:
+def require(data: object, place: Place) -> dict[str, Any]:
     """A checkpoint in its shape. Raises FleetError."""
     checked, problems = check(CHECKPOINT, data, place)
     if not problems:
@@ -171,7 +171,7 @@ def _object(content: bytes | None, name: str, repository: str, source: str) -> d
     return value
 
 
-def _numbers(value: Any, place: Place, depth: int = 0) -> Iterator[Any]:
+def _numbers(value: object, place: Place, depth: int = 0) -> Iterator[Any]:
     """Figures that no model has would make the plan calculate for ever."""
     if depth > _DEEPEST:
         yield _unusable(place, f"maps in each other more than {_DEEPEST} deep")

@@ -67,5 +67,5 @@ def number(values: Mapping[Any, Any], key: str) -> int:
     return _whole(values.get(key))
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -171,7 +171,7 @@ _TYPES: Mapping[str, type] = {
 }
 
 
-def _fits(key: str, value: Any) -> bool:
+def _fits(key: str, value: object) -> bool:
     return isinstance(value, _TYPES[key]) and not (isinstance(value, bool) and _TYPES[key] is int)
 
 
@@ -204,7 +204,7 @@ def _aliased(written: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _first(value: Any) -> Any:
+def _first(value: object) -> Any:
     return value[0] if isinstance(value, list) and value else value
 
 
@@ -238,6 +238,6 @@ def _quantization(written: Mapping[str, Any]) -> dict[str, Any]:
     return {"quant_method": method or None, "quant_algo": algorithm or None}
 
 
-def _formats(groups: Any) -> Iterable[str]:
+def _formats(groups: object) -> Iterable[str]:
     values = groups.values() if isinstance(groups, Mapping) else ()
     return (str(group.get("format", "")) for group in values if isinstance(group, Mapping))

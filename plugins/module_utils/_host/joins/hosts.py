@@ -6,17 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..._base.slice import Slice
 
-def host_slice(fleet: Mapping[str, Any], host: str) -> dict[str, Any]:
+
+def host_slice(fleet: Mapping[str, Any], host: str) -> Slice:
     """``hosts.<host>`` of the plan, its services narrowed to those that the run is about.
 
     fleet: what `gb10.fleet.plan` returned.
     """
-    slices: Mapping[str, Any] = fleet["plan"]["hosts"][host]
-    return {**slices, "services": [one for one in slices["services"] if one["name"] in fleet["services"]]}
+    whole: Slice = fleet["plan"]["hosts"][host]
+    return {**whole, "services": [one for one in whole["services"] if one["name"] in fleet["services"]]}
 
 
-def whole_services(host_slice: Mapping[str, Any], alive: Iterable[str]) -> dict[str, Any]:
+def whole_services(host_slice: Slice, alive: Iterable[str]) -> dict[str, Any]:
     """slice: with those services alone whose hosts are all there, since ranks start, serve and end together.
     left_out: a sentence for each of the others, which are left as they are."""
     there = {*alive}

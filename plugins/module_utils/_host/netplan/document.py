@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..._base import layout
+from ..._base.slice import Interface
 
 PATH = "/etc/netplan/40-cx7.yaml"
 # netplan warns of files that others can read: they may hold Wi-Fi passwords.
@@ -17,12 +18,12 @@ NETWORKMANAGER = "/etc/NetworkManager/conf.d/90-gb10-fabric.conf"
 NETWORKMANAGER_PRE_UP = "/etc/NetworkManager/dispatcher.d/pre-up.d/90-gb10-fabric"
 
 
-def document(interfaces: Iterable[Mapping[str, Any]], mode: str) -> dict[str, Any]:
+def document(interfaces: Iterable[Interface], mode: str) -> dict[str, Any]:
     """The netplan document for interfaces of a fabric slice. mode: ``static`` or ``link-local``."""
     return {"network": {"version": 2, "ethernets": {one["name"]: _ethernet(one, mode) for one in interfaces}}}
 
 
-def _ethernet(interface: Mapping[str, Any], mode: str) -> dict[str, Any]:
+def _ethernet(interface: Interface, mode: str) -> dict[str, Any]:
     # optional: a pulled cable does not keep the host from booting (systemd-networkd-wait-online).
     entry: dict[str, Any] = {"dhcp4": False, "optional": True}
     if interface["kind"] != "link":
@@ -38,7 +39,7 @@ def _ethernet(interface: Mapping[str, Any], mode: str) -> dict[str, Any]:
     return entry
 
 
-def text(wanted: Mapping[str, Any]) -> str:
+def text(wanted: Mapping[str, object]) -> str:
     """A netplan document as YAML. Scalars are words, numbers and addresses here: none needs quotes."""
     return "\n".join([layout.MARK, *_lines(wanted, 0), ""])
 
@@ -49,7 +50,7 @@ def networkmanager(names: Iterable[str]) -> str:
     return f"{layout.MARK}\n[device-gb10-fabric]\nmatch-device={matched}\nignore-carrier=yes\n"
 
 
-def _lines(node: Mapping[str, Any], depth: int) -> Iterator[str]:
+def _lines(node: Mapping[str, object], depth: int) -> Iterator[str]:
     for key, value in node.items():
         if isinstance(value, Mapping):
             yield f"{'  ' * depth}{key}:"
@@ -58,7 +59,7 @@ def _lines(node: Mapping[str, Any], depth: int) -> Iterator[str]:
             yield f"{'  ' * depth}{key}: {_scalar(value)}"
 
 
-def _scalar(value: Any) -> str:
+def _scalar(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from ..._base import layout
 from ..._base.findings import Finding, FleetError, host_error
+from ..._base.slice import Interface
 
 Files = dict[str, bytes]
 # netplan's own rendering of a set of files: {name: text}; RenderError when netplan refuses them
@@ -69,7 +69,7 @@ def decide(
     render: Render,
     path: str,
     content: str | None,
-    interfaces: Iterable[Mapping[str, Any]],
+    interfaces: Iterable[Interface],
     *,
     move_foreign: bool,
     ssh_interface: str | None,

@@ -12,8 +12,8 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from ..._base.slice import Interface
 from ..._on_host.netplan import record
 from ..._on_host.netplan.links import RENDERED, differences, read_links, read_routes
 
@@ -40,7 +40,7 @@ sleep 5"""
 
 
 def stage(
-    identity: str, files: Mapping[str, Mapping[str, Any] | None], interfaces: Sequence[Mapping[str, Any]]
+    identity: str, files: Mapping[str, Mapping[str, object] | None], interfaces: Sequence[Interface]
 ) -> record.Change:
     """Prepare a change of files (path -> as in `record.snapshot`, None to remove) without making it.
 

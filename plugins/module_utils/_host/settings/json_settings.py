@@ -23,7 +23,7 @@ def parsed(path: str, text: str) -> dict[str, Any]:
     return data
 
 
-def merged(current: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def merged(current: Mapping[str, object], settings: Mapping[str, object]) -> dict[str, Any]:
     """`settings` merged into `current`: maps are merged, null removes a key, anything else replaces what was there."""
     result = dict(current)
     for key, value in settings.items():
@@ -37,7 +37,7 @@ def merged(current: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str,
     return result
 
 
-def restored(now: Mapping[str, Any], before: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+def restored(now: Mapping[str, object], before: Mapping[str, object], ours: Mapping[str, object]) -> dict[str, Any]:
     """``now`` with the values of before for the keys that ``ours``, all that was ever merged, names; others stay.
 
     A map that we made goes when nothing of others is in it."""
@@ -65,12 +65,12 @@ def both(ours: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def changed_keys(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
     """The top-level keys that were added, removed or changed."""
     return sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
 
 
-def written(data: Mapping[str, Any]) -> str:
+def written(data: Mapping[str, object]) -> str:
     """The file's text; keys keep the order that their owner gave them."""
     return json.dumps(data, indent=4) + "\n"
 

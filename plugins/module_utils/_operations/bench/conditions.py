@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._base.findings import Finding, error
+from ..._base.slice import ServiceSlice
 
 # Whatever makes a service faster or slower and is no disturbance.
 NAMES = ("driver", "engine", "flags", "hosts", "image", "kernel", "model", "release", "variables")
@@ -14,7 +15,7 @@ NAMES = ("driver", "engine", "flags", "hosts", "image", "kernel", "model", "rele
 _OWN = ("--port", "--served-model-name", "--host", "--ssl-certfile", "--ssl-keyfile")
 
 
-def conditions(service: Mapping[str, Any], slice_: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
+def conditions(service: Mapping[str, Any], slice_: ServiceSlice, seen: Mapping[str, Any]) -> dict[str, Any]:
     """service: of the plan's ``services``. slice_: of its head's ``services``. seen: what the head says, as
     `form.ANSWER`."""
     container = slice_["container"]
@@ -43,7 +44,7 @@ def _flags(words: Sequence[str]) -> list[str]:
 
 
 def differing(
-    before: Mapping[str, Any], after: Mapping[str, Any], asked: Sequence[str], name: str
+    before: Mapping[str, object], after: Mapping[str, object], asked: Sequence[str], name: str
 ) -> Iterator[Finding]:
     """What differs and was not asked for. before, after: `conditions`. asked: of `NAMES`. name: of what is compared
     with."""
@@ -79,7 +80,9 @@ def other_profile(profile: str, before: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def unlike(points: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], name: str) -> Iterator[Finding]:
+def unlike(
+    points: Sequence[Mapping[str, object]], others: Sequence[Mapping[str, object]], name: str
+) -> Iterator[Finding]:
     """Another workload can't be compared, whatever was asked. points: of this run; others: of the earlier one."""
     if list(points) != list(others):
         yield error(

@@ -58,8 +58,8 @@ def run_of(
     name: str,
     title: str,
     at: datetime,
-    seen: Mapping[str, Any],
-    results: Sequence[Mapping[str, Any]],
+    seen: Mapping[str, object],
+    results: Sequence[Mapping[str, object]],
     profile: str = "load",
 ) -> dict[str, Any]:
     """`form.RUN` of a service of the plan. title: what it is kept as. seen, results: of `Measuring`, each of results
@@ -96,7 +96,7 @@ def target(options: Options, name: str) -> dict[str, Any]:
         "url": options["endpoint"] or service["endpoint"],
         "served": service["served_name"],
         "key": slice_["key"]["source"] if slice_["key"] else "",
-        "authority": (slice_["tls"] or {}).get("ca") or "",
+        "authority": (slice_["tls"] and slice_["tls"]["ca"]) or "",
         "model": slice_["models"][0],
     }
     return {"service": name, "host": head(plan, name), "load": load_of(plan, name), "owner": owner}
@@ -132,7 +132,7 @@ def ordered_steps(options: Options, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def announced(options: Options, order: Sequence[Any]) -> str:
+def announced(options: Options, order: Sequence[object]) -> str:
     """What will be measured, for a person."""
     names = " and ".join(dict.fromkeys(compared_services(options)))
     sent = ", ".join(point.name for point in points_of(options))

@@ -65,7 +65,7 @@ def tables(run: Mapping[str, Any]) -> list[list[list[str]]]:
     return [derived(run), *([community_table(run)] if run["profile"] == "owner" else [])]
 
 
-def text_tables(run: Mapping[str, Any]) -> list[str]:
+def text_tables(run: Mapping[str, object]) -> list[str]:
     """`tables` for a terminal."""
     return [line for rows in tables(run) for line in ("", *_lines(rows))]
 
@@ -140,7 +140,7 @@ def _sent(point: Mapping[str, Any]) -> str:
     return f"{requests}, {point['prompt']} random prompt tokens{after}{image}"
 
 
-def recipe_text(run: Mapping[str, Any]) -> str:
+def recipe_text(run: Mapping[str, object]) -> str:
     """`recipe_lines` to be pasted: JSON, which YAML reads."""
     return "\n".join(f"- {json.dumps(line)}" for line in recipe_lines(run))
 

@@ -12,6 +12,7 @@ from typing import Any
 from ..._base.findings import Finding, did_you_mean, error
 from ..._base.place import Place
 from ..._base.plan import Plan
+from ..._base.slice import ServiceSlice
 
 # What is sent unless something else is asked for, by profile.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -191,13 +192,14 @@ def wrong_points(asked: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def asked(
-    name: str, slice_: Mapping[str, Any], served: str, spec: Mapping[str, Any], series: Mapping[str, str]
+    name: str, slice_: ServiceSlice, served: str, spec: Mapping[str, Any], series: Mapping[str, str]
 ) -> dict[str, Any]:
     """What a host is given to measure a service; `words` fills in the rest. slice_: of the head's ``services``.
     served: the
     model's name for clients. spec: ``{load, load_more, load_tls, code_flags}`` of its engine. series: of
     `EngineSpec`."""
     proof, arguments = slice_["proof"], slice_["container"]["arguments"]
+    assert proof is not None  # which each head has
     file = "gb10-bench.json"
     trusted = [f"--{flag}" for flag in spec["code_flags"] if f"--{flag}" in arguments]
     filled = {"{url}": proof["url"], "{served}": served, "{file}": file}
@@ -206,7 +208,10 @@ def asked(
         "service": name,
         "engine": slice_["engine"],
         "container": slice_["container"]["name"],
-        **{key: proof[key] for key in ("url", "certificate", "key_file", "key_form")},
+        "url": proof["url"],
+        "certificate": proof["certificate"],
+        "key_file": proof["key_file"],
+        "key_form": proof["key_form"],
         "metrics": {
             "path": "/metrics",
             "tokens": [series["prompted"], series["generated"]],

@@ -63,8 +63,8 @@ class Made:
 def build(
     order: Order,
     folder: Path,
-    before: Mapping[str, Any],
-    base: Mapping[str, Any] | None,
+    before: Mapping[str, object],
+    base: Mapping[str, object] | None,
     show: Callable[[str], None],
 ) -> Made:
     """Make it, or leave it as it is where nothing is new. One run at a time works in a folder.
@@ -190,7 +190,7 @@ def _image(
     wanted: Mapping[str, Any],
     order: Order,
     target: Target,
-    known: Mapping[str, Any],
+    known: Mapping[str, object],
     show: Callable[[str], None],
 ) -> Mapping[str, Any]:
     """The image's entry: the earlier bundle's where its digest is pinned or locked and all of it is held."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..._base.managed import content_of
+from ..._base.managed import shipped
 from ..._subjects.phoenix.plan import LOCK
 
 _LOCKED = re.compile(r"^([\w.-]+)==([\w.!+-]+)", re.MULTILINE)
@@ -22,7 +22,7 @@ def tools_of(host: Mapping[str, Any]) -> list[str]:
 
 
 def text_of(tool: str) -> str:
-    return content_of({"source": TOOLS[tool]}) or ""
+    return shipped(TOOLS[tool])
 
 
 def sum_of(tool: str) -> str:

@@ -162,7 +162,7 @@ def parse(content: bytes, file: str) -> dict[str, Any]:
     return manifest
 
 
-def dump(manifest: Mapping[str, Any]) -> bytes:
+def dump(manifest: Mapping[str, object]) -> bytes:
     """Its text: sorted, a key a line."""
     return (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()
 

@@ -62,7 +62,7 @@ def _is_sum(hub_sum: str, sha256: str, place: Callable[[str], Path]) -> bool:
 
 
 def fetch(
-    wanted: Mapping[str, Any], hf: str, token_file: Path | None, target: Target, work: Path, progress: Progress
+    wanted: Mapping[str, object], hf: str, token_file: Path | None, target: Target, work: Path, progress: Progress
 ) -> dict[str, Any]:
     """The manifest's entry of a model, whose files are held from then on. wanted: an entry of the plan.
 

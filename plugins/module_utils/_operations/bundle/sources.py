@@ -12,6 +12,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.plan import Plan
+from ..._base.slice import ImageId, ModelId, PeerAddress, Slice, Source, StoredImage, StoredModel
 from ..._stores.weights.cache import repository_folder
 from .locks import tools_of, wheels_of
 from .manifest import DEBS, KEY, LAYOUT, WHEELS, paths_of_image, paths_of_packages, weight
@@ -21,9 +22,9 @@ from .needs import from_outside, image_in, model_in
 APT_CONFIG = "apt/apt.conf"
 
 
-def from_bundle(plan: Plan, manifest: Mapping[str, Any], hosts: Sequence[str]) -> Plan:
+def from_bundle(plan: Plan, manifest: Mapping[str, object], hosts: Sequence[str]) -> Plan:
     """The plan with the bundle as source of what comes from outside. hosts: of this run, which it must hold all for."""
-    changed = {}
+    changed: dict[str, Slice] = {}
     for host in hosts:
         mine = plan["hosts"][host]
         images = [_image(entry, manifest, hosts) if from_outside(entry) else entry for entry in mine["images"]]
@@ -32,29 +33,28 @@ def from_bundle(plan: Plan, manifest: Mapping[str, Any], hosts: Sequence[str]) -
     return {**plan, "hosts": {**plan["hosts"], **changed}}
 
 
-def _image(entry: Mapping[str, Any], manifest: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, Any]:
+def _image(entry: StoredImage, manifest: Mapping[str, object], hosts: Sequence[str]) -> StoredImage:
     held = image_in(manifest, entry)
     assert held
-    locked = {"lock": {"digest": held["digest"], "identity": held["identity"]}, "renew": False}
-    here = {"kind": "bundle", "path": f"{layout.BUNDLE}/images", "manifest": held["manifest"]}
-    return {**entry, **locked, **_source(entry, here, hosts)}
+    here: Source = {"kind": "bundle", "path": f"{layout.BUNDLE}/images", "manifest": held["manifest"]}
+    source, peers = _source(entry["peers"], here, hosts)
+    lock: ImageId = {"digest": held["digest"], "identity": held["identity"]}
+    return {**entry, "lock": lock, "renew": False, "source": source, "peers": peers}
 
 
-def _model(entry: Mapping[str, Any], manifest: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, Any]:
+def _model(entry: StoredModel, manifest: Mapping[str, object], hosts: Sequence[str]) -> StoredModel:
     held = model_in(manifest, entry)
     assert held
-    locked = {"lock": {"revision": held["revision"], "seal": held["seal"]}, "renew": False}
     size = sum(file["size"] for file in held["files"])
-    here = {"kind": "bundle", "path": f"{layout.BUNDLE}/{_model_folder(held)}"}
-    return {**entry, **locked, "bytes": size, **_source(entry, here, hosts)}
+    source, peers = _source(entry["peers"], {"kind": "bundle", "path": f"{layout.BUNDLE}/{_model_folder(held)}"}, hosts)
+    lock: ModelId = {"revision": held["revision"], "seal": held["seal"]}
+    return {**entry, "lock": lock, "renew": False, "bytes": size, "source": source, "peers": peers}
 
 
-def _source(entry: Mapping[str, Any], here: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, Any]:
+def _source(peers: Sequence[PeerAddress], here: Source, hosts: Sequence[str]) -> tuple[Source, list[PeerAddress]]:
     """From the nearest hosts of this run that get it before, else from the bundle."""
-    peers = [peer for peer in entry["peers"] if peer["host"] in hosts]
-    if not peers:
-        return {"source": here, "peers": []}
-    return {"source": {"kind": "host", "host": peers[-1]["host"]}, "peers": peers}
+    peers = [peer for peer in peers if peer["host"] in hosts]
+    return ({"kind": "host", "host": peers[-1]["host"]} if peers else here), peers
 
 
 def _model_folder(model: Mapping[str, Any]) -> str:
@@ -63,7 +63,7 @@ def _model_folder(model: Mapping[str, Any]) -> str:
 
 def deliveries(
     plan: Plan,
-    manifest: Mapping[str, Any],
+    manifest: Mapping[str, object],
     changing: Mapping[str, Mapping[str, Sequence[str] | None]],
     *,
     installing: bool = True,
@@ -82,13 +82,13 @@ def deliveries(
     return given
 
 
-def _installed(host: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
+def _installed(host: Mapping[str, object], manifest: Mapping[str, object]) -> dict[str, str]:
     wheels = (path for tool in tools_of(host) for path in wheels_of(tool, manifest))
     return {path: path for path in (*paths_of_packages(manifest), *wheels)}
 
 
 def _of_host(
-    host: Mapping[str, Any], manifest: Mapping[str, Any], due: Mapping[str, Sequence[str] | None]
+    host: Mapping[str, Any], manifest: Mapping[str, object], due: Mapping[str, Sequence[str] | None]
 ) -> dict[str, str]:
     given: dict[str, str] = {}
     for entry in host["images"]:

@@ -17,6 +17,7 @@ from typing import Any
 from ..._base.findings import FleetError, refusal
 from ..._base.plan import Plan
 from ..._base.schema import Spec, check
+from ..._base.slice import Slice
 from ..._subjects.container_engine.reading import SHOWN
 from ..._subjects.state import READS
 
@@ -72,7 +73,7 @@ _CMDLINE = ("kho", "iommu", "iommu.passthrough", "pci", "init_on_alloc", "crashk
 
 
 def make_bundle(
-    host: str, plan: Plan, state: Mapping[str, Any], unknown: Mapping[str, str], changes: list[str]
+    host: str, plan: Plan, state: Mapping[str, object], unknown: Mapping[str, str], changes: list[str]
 ) -> dict[str, Any]:
     """plan: the fleet's. state, unknown: as `host_info` read them. changes: the places that site.yml will change."""
     document = {
@@ -89,7 +90,7 @@ def make_bundle(
     return redacted
 
 
-def _slice(mine: Mapping[str, Any]) -> dict[str, Any]:
+def _slice(mine: Slice) -> dict[str, Any]:
     engine = mine["container_engine"]
     return {
         "needs": {**mine["needs"], "launches": []},
@@ -154,7 +155,7 @@ class Redaction:
     def __init__(self) -> None:
         self._known: dict[str, dict[str, str]] = {}
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: object) -> Any:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, Mapping):
@@ -214,5 +215,5 @@ def parse_bundle(text: bytes, place: str) -> dict[str, Any]:
     return result
 
 
-def as_text(bundle: Mapping[str, Any]) -> str:
+def as_text(bundle: Mapping[str, object]) -> str:
     return json.dumps(bundle, indent=1, sort_keys=True) + "\n"

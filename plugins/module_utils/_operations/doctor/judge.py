@@ -15,7 +15,7 @@ from ..._base.place import Place
 from ..._base.plan import Plan
 from ..._base.reading import State
 from ..._base.subject import DriftContext, PreflightContext, Subject
-from ..._plan.preflight.groups import of_groups
+from ..._plan.preflight.groups import Alike, of_groups
 from ..._plan.preflight.needs import preflight
 from ..._subjects.fabric.subject import FABRIC
 from ..._subjects.registry import SUBJECTS
@@ -55,7 +55,8 @@ class Examined:
 def examine(bundle: Mapping[str, Any]) -> Examined:
     """What a bundle shows. A fault of ours in one subject ends none of the others."""
     host = bundle["host"]
-    found = [*_found(host, bundle, {**dict.fromkeys(READS), **bundle["state"]})]
+    state = cast(State, {**dict.fromkeys(READS), **bundle["state"]})
+    found = [*_found(host, bundle, state)]
     seen: dict[tuple[str, str], Finding] = {}
     for one in found:
         if isinstance(one, Finding) and one.severity != "hint":
@@ -64,7 +65,7 @@ def examine(bundle: Mapping[str, Any]) -> Examined:
     return Examined(host, tuple(ordered(seen.values())), bundle, faults=faults)
 
 
-def examine_file(bundle: Mapping[str, Any]) -> Examined:
+def examine_file(bundle: Mapping[str, object]) -> Examined:
     """What a file shows that somebody else may have changed. FleetError for one that lacks what the judgement needs."""
     examined = examine(bundle)
     if examined.faults:
@@ -78,14 +79,14 @@ def examine_file(bundle: Mapping[str, Any]) -> Examined:
     return examined
 
 
-def _found(host: str, bundle: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding | Fault]:
+def _found(host: str, bundle: Mapping[str, Any], state: State) -> Iterator[Finding | Fault]:
     mine = bundle["slice"]
     look = PreflightContext(host, mine, state)
     for subject in SUBJECTS:
         yield from guarded(host, subject.name, partial(subject.obstacles, look))
     yield from guarded(host, "what the plan needs", lambda: preflight(mine["needs"], state))
     plan = cast(Plan, {"hosts": {host: mine}, "drift": bundle["drift"], "services": {}})
-    view = DriftContext(host, plan, {host: cast(State, state)})
+    view = DriftContext(host, plan, {host: state})
     for subject in _OF_THE_MACHINE:
         yield from guarded(host, subject.name, partial(_lasting, subject, view))
     yield from guarded(host, "what could not be read", lambda: _unread(bundle, state))
@@ -99,7 +100,7 @@ def _lasting(subject: Subject, view: DriftContext) -> Iterator[Finding]:
             yield _plain(one)
 
 
-def _unread(bundle: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+def _unread(bundle: Mapping[str, Any], state: State) -> Iterator[Finding]:
     of_docker = _OF_DOCKER if not (state["engine"] or {"installed": True})["installed"] else set()
     for part, why in sorted(bundle["unknown"].items()):
         if part in bundle["state"] and part not in of_docker:
@@ -125,11 +126,12 @@ def _plain(one: Difference) -> Finding:
     )
 
 
-def together(plan: Plan, states: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Finding]]:
+def together(plan: Plan, states: Mapping[str, State]) -> dict[str, list[Finding]]:
     """By host what only several hosts show: ranks of one service on hosts that differ."""
-    compared = {
+    compared: dict[str, Alike] = {
         host: {
-            **state,
+            "architecture": state["architecture"],
+            "driver": state["driver"],
             "images": {name: image and image["identity"] for name, image in (state["images"] or {}).items()},
         }
         for host, state in states.items()

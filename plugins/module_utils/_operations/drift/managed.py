@@ -3,30 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from ..._base.managed import Managed, ManagedJson
 from ..._base.owned import patterns_of
+from ..._base.slice import Slice, part_of
 from ..._subjects.registry import SUBJECTS
 
 
-def managed_files(host: Mapping[str, Any]) -> list[Managed]:
+def managed_files(host: Slice) -> list[Managed]:
     """By path. host: the host's slice of the plan."""
     found = {one.path: one for one in _all(host) if isinstance(one, Managed)}
     return [found[path] for path in sorted(found)]
 
 
-def owned(host: Mapping[str, Any]) -> list[str]:
+def owned(host: Slice) -> list[str]:
     """The patterns of what is ours, over all subjects."""
-    return sorted({pattern for subject in SUBJECTS for pattern in patterns_of(host[subject.name])})
+    return sorted({pattern for subject in SUBJECTS for pattern in patterns_of(part_of(host, subject.name))})
 
 
-def managed_json(host: Mapping[str, Any]) -> list[ManagedJson]:
+def managed_json(host: Slice) -> list[ManagedJson]:
     """The JSON files of which a part is ours."""
     return [one for one in _all(host) if isinstance(one, ManagedJson)]
 
 
-def _all(host: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+def _all(host: Slice) -> Iterator[Managed | ManagedJson]:
     for subject in SUBJECTS:
-        yield from subject.files(host[subject.name])
+        yield from subject.files(part_of(host, subject.name))

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..._base import layout
-from ..._base.managed import content_of
+from ..._base.managed import shipped
 from ..._base.plan import Plan
+from ..._base.slice import Slice
 from ..._base.subject import Questions
 from ..._host.joins.services import service_starts
 from ..._host.netplan.document import PATH as NETPLAN
@@ -38,7 +39,7 @@ def host_view(plan: Plan, host: str) -> dict[str, Any]:
     }
 
 
-def questions(view: Mapping[str, Any], deep: Mapping[str, Any]) -> dict[str, Any]:
+def questions(view: Mapping[str, Any], deep: Mapping[str, object]) -> dict[str, Any]:
     """The questions for one host.
 
     view: of `host_view`. deep: which weights to read byte by byte: ``{days, today, seconds, seen: {file: day}}``;
@@ -96,12 +97,12 @@ def before_change(view: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def paths_before_change(host: Mapping[str, Any]) -> list[str]:
+def paths_before_change(host: Slice) -> list[str]:
     """Whose presence a converge asks for besides. host: the host's slice of the plan."""
     return sorted({NETPLAN, MARKER, GPU_DEVICE, DOCKER_HOOK, layout.HOTPLUG, layout.trusted_link(host["tls"]["path"])})
 
 
-def packages(host: Mapping[str, Any]) -> list[str]:
+def packages(host: Slice) -> list[str]:
     """The packages that roles install on a host, but for Docker's and NVIDIA's, which have several."""
     rdma = RDMA_PACKAGES if host["fabric"]["sysctl"] else ()
     closing = ("nftables",) if host["firewall"]["state"] != "open" else ()
@@ -109,9 +110,9 @@ def packages(host: Mapping[str, Any]) -> list[str]:
     return sorted([*rdma, *closing, *of_fleet])
 
 
-def hub_tool(host: Mapping[str, Any]) -> tuple[str, str]:
+def hub_tool(host: Slice) -> tuple[str, str]:
     """Where it stands by which lock the hub's tool was installed, and the sum of ours; empty without need of it."""
     if not any(one["source"]["kind"] == "hub" and not one["peers"] for one in host["models"]):
         return "", ""
-    lock = str(content_of({"source": "roles/model_store/files/hub.txt"})).strip() + "\n"
+    lock = shipped("roles/model_store/files/hub.txt").strip() + "\n"
     return f"{layout.STATE}/tools/hf/.lock", hashlib.sha256(lock.encode()).hexdigest()

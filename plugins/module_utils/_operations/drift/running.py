@@ -8,6 +8,7 @@ from typing import Any
 
 from ..._base.findings import Difference
 from ..._base.reading import Unit
+from ..._base.slice import Slice, part_of
 from ..._base.subject import Differences, DriftContext, Unknown
 from ..._host.settings.kernel_settings import normalised
 from ..._subjects.registry import SUBJECTS
@@ -15,26 +16,26 @@ from ..._subjects.registry import SUBJECTS
 DOCKER_UNIT = "docker.service"
 
 
-def declared_sysctl(host: Mapping[str, Any]) -> dict[str, Any]:
+def declared_sysctl(host: Slice) -> dict[str, Any]:
     """Kernel settings, ``{key: value}``, of a host's slice of the plan."""
-    parts = (host[subject.name] for subject in SUBJECTS)
+    parts = (part_of(host, subject.name) for subject in SUBJECTS)
     return {key: value for part in parts if isinstance(part, Mapping) for key, value in part.get("sysctl", {}).items()}
 
 
-def sysctl_files(host: Mapping[str, Any]) -> dict[str, str]:
+def sysctl_files(host: Slice) -> dict[str, str]:
     """``{key: the file of ours that sets it at boot}``."""
     found: dict[str, str] = {}
-    for part in (host[subject.name] for subject in SUBJECTS):
+    for part in (part_of(host, subject.name) for subject in SUBJECTS):
         for path in part.get("files", {}) if isinstance(part, Mapping) and part.get("sysctl") else ():
             if "/sysctl.d/" in path:
                 found |= dict.fromkeys(part["sysctl"], path)
     return found
 
 
-def declared_units(host: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+def declared_units(host: Slice) -> dict[str, tuple[str, str]]:
     """``{unit: (state, service)}``: ``enabled``, or ``started`` too; service: whose it is, if it is one service's."""
     found: dict[str, tuple[str, str]] = {}
-    for part in (host[subject.name] for subject in SUBJECTS):
+    for part in (part_of(host, subject.name) for subject in SUBJECTS):
         if isinstance(part, Mapping):
             found |= {unit: (state, "") for unit, state in part.get("units", {}).items()}
         else:

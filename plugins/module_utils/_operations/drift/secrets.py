@@ -17,8 +17,9 @@ from typing import cast
 from ..._base.findings import Difference
 from ..._base.managed import Managed
 from ..._base.place import Place
-from ..._base.plan import Plan, ServiceSlice
+from ..._base.plan import Plan
 from ..._base.reading import FileAnswer, FileState, State
+from ..._base.slice import ServiceSlice
 from ..._host.probe.files import salted
 
 
@@ -51,13 +52,14 @@ def same_on_all(plan: Plan, states: Mapping[str, State]) -> Iterator[Difference]
     for service in plan["services"]:
         ranks = {host: one for host in states for one in plan["hosts"][host]["services"] if one["name"] == service}
         for host, one in ranks.items():
-            head = one["secret"]["head"] if one["secret"] else host
+            secret = one["secret"]
+            head = secret["head"] if secret else host
             here, there = (_digest(states.get(name), one) for name in (host, head))
-            if host != head and here and there and here != there:
+            if secret and host != head and here and there and here != there:
                 yield Difference(
                     rule="rank-secret-differs",
                     severity="error",
-                    at=Place(host=host, service=service, thing=f"file {one['secret']['path']}"),
+                    at=Place(host=host, service=service, thing=f"file {secret['path']}"),
                     found="another secret than the head's",
                     expected=f"the group's secret, as on {head}",
                     remedy=f"ansible-playbook site.yml -l {','.join(sorted(one['hosts']))} gives it the head's",

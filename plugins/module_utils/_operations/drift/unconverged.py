@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, TypedDict, TypeVar
+from typing import TypedDict, TypeVar
 
 from ..._base import layout
 from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference
 from ..._base.plan import Plan
 from ..._base.reading import State
+from ..._base.slice import ContainerEngineSlice, FabricSlice, PeerAccess, Slice, part_of
 from ..._base.subject import Differences, DriftContext, Subject, Unknown
 from ..._host.netplan.document import PATH as NETPLAN
 from ..._stores.images.subject import IMAGES
@@ -133,8 +134,8 @@ def needed_first(
                     yield f"{host}: {role} needs {need} first, since {reasons[0]}; {instead}"
 
 
-def _is_placed(mine: Mapping[str, Any], role: str) -> bool:
-    part = mine[_PLACED.get(role, role)]
+def _is_placed(mine: Slice, role: str) -> bool:
+    part = part_of(mine, _PLACED.get(role, role))
     return bool(part[_IS_PLACED[role]] if role in _IS_PLACED else part)
 
 
@@ -252,7 +253,7 @@ def sure(part: T | None) -> T:
     return part
 
 
-def _beside(mine: Mapping[str, Any], state: State) -> Iterator[str]:
+def _beside(mine: Slice, state: State) -> Iterator[str]:
     """What roles bring or look at, and no drift check compares."""
     there = {path for path, found in sure(state["paths"]).items() if found["exists"]}
     yield from (f"package {name} is missing" for name in packages(mine) if sure(state["packages"])[name] is None)
@@ -270,7 +271,7 @@ def _beside(mine: Mapping[str, Any], state: State) -> Iterator[str]:
             yield f"{name} has to be started"
 
 
-def _fabric(fabric: Mapping[str, Any], there: set[str]) -> Iterator[str]:
+def _fabric(fabric: FabricSlice, there: set[str]) -> Iterator[str]:
     if not fabric["interfaces"] and NETPLAN in there:
         yield f"file {NETPLAN} is there"
     switched_off = fabric["hotplug"] == "off" and fabric["sysctl"]
@@ -278,7 +279,7 @@ def _fabric(fabric: Mapping[str, Any], there: set[str]) -> Iterator[str]:
         yield "the adapter's hot-plug is not as declared"
 
 
-def _container_engine(engine: Mapping[str, Any], state: State, there: set[str]) -> Iterator[str]:
+def _container_engine(engine: ContainerEngineSlice, state: State, there: set[str]) -> Iterator[str]:
     if engine["registries"]:
         yield "logins to registries are compared by their role alone"
     if not sure(state["engine"])["running"]:
@@ -289,14 +290,14 @@ def _container_engine(engine: Mapping[str, Any], state: State, there: set[str]) 
         yield "NVIDIA's container toolkit is not set up"
 
 
-def _peers(access: Mapping[str, Any], state: State) -> Iterator[str]:
+def _peers(access: PeerAccess, state: State) -> Iterator[str]:
     if access["readers"] and not state["peers_account"]:
         yield "the account of readers is missing"
     if access["reads"] and not sure(state["peers"])["public_key"]:
         yield "this host has no key to read with"
 
 
-def _brought(mine: Mapping[str, Any], state: State) -> Iterator[str]:
+def _brought(mine: Slice, state: State) -> Iterator[str]:
     yield from (f"image {name} has to be brought" for name in sure(state["images_changing"]))
     yield from (f"model {name} has to be brought" for name in sure(state["models_changing"]))
     for kind in ("images", "models"):

@@ -129,7 +129,7 @@ def _refused(plan: Plan, name: str, head: Rank, workers: Sequence[Rank]) -> Iter
 
 
 def _asked(head: Rank) -> str:
-    return str(head.supervisor["probes"]["proof"]["path"])
+    return str(head.supervisor.probes.proof.path)
 
 
 def _deployment(plan: Plan, name: str, head: Rank, image: str) -> Document:
@@ -164,17 +164,17 @@ def _settings(head: Rank) -> dict[str, str]:
 
     Without a path for it, what runs by a command counts as ready at once.
     """
-    container, probes, limits = head.container, head.supervisor["probes"], head.supervisor["limits"]
+    container, probes, limits = head.container, head.supervisor.probes, head.supervisor.limits
     settings = {
-        "GPUSTACK_MODEL_VRAM_CLAIM": str(head.supervisor["memory_bytes"]),
-        "GPUSTACK_MODEL_HEALTH_CHECK_PATH": probes["health"],
+        "GPUSTACK_MODEL_VRAM_CLAIM": str(head.supervisor.memory_bytes),
+        "GPUSTACK_MODEL_HEALTH_CHECK_PATH": probes.health,
     }
     if _asked(head) != "/v1/audio/transcriptions":  # it sends no sound
-        failures = max(limits["strikes"], math.ceil(probes["patience_s"] / limits["canary_s"]))
+        failures = max(limits.strikes, math.ceil(probes.patience_s / limits.canary_s))
         settings |= {
             "GPUSTACK_MODEL_INFERENCE_HEALTH_CHECK_ENABLED": "true",
-            "GPUSTACK_MODEL_INFERENCE_HEALTH_CHECK_INTERVAL": str(limits["canary_s"]),
-            "GPUSTACK_MODEL_INFERENCE_HEALTH_CHECK_TIMEOUT": str(limits["canary_s"]),
+            "GPUSTACK_MODEL_INFERENCE_HEALTH_CHECK_INTERVAL": str(limits.canary_s),
+            "GPUSTACK_MODEL_INFERENCE_HEALTH_CHECK_TIMEOUT": str(limits.canary_s),
             "GPUSTACK_MODEL_INFERENCE_HEALTH_CHECK_FAILURE_THRESHOLD": str(failures),
         }
     if container["shared_memory"] is not None:

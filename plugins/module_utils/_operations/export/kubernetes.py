@@ -22,6 +22,7 @@ from ..._base import layout
 from ..._base.findings import Finding, error, hint, warning
 from ..._base.place import Place
 from ..._base.plan import Plan
+from ..._base.slice import Copied
 from .service import KEEP, Carried, Document, Rank, Secret, image_moves, image_of, listens_at, ranks_of
 
 # What names a Service begins with a letter (RFC 1035); a node's name is that of a host (RFC 1123).
@@ -56,7 +57,8 @@ class _Service:
         texts: dict[str, str] = {}
         for rank in self.ranks:
             for mount in rank.container["mounts"]:
-                content = rank.slice["files"].get(mount["source"], {}).get("content")
+                file = rank.slice["files"].get(mount["source"])
+                content = file.get("content") if file else None
                 if content is not None:
                     texts[PurePosixPath(mount["source"]).name] = content
         return dict(sorted(texts.items()))
@@ -184,7 +186,7 @@ def _remarks(plan: Plan, service: _Service) -> Iterator[Finding]:
                 expected=f"nvidia.com/gpu: {len(others) + 1} on that node",
                 remedy="give the NVIDIA device plugin time slicing (sharing.timeSlicing) with as many replicas",
             )
-    if service.head.supervisor["gids"]:
+    if service.head.supervisor.gids:
         yield hint(
             "export-gid",
             place,
@@ -235,7 +237,7 @@ def _set(service: _Service) -> Document:
     """One group of all ranks. Where a rank restarts, all do, as by our supervisor; but where the head only calls the
     others (llama.cpp), it ends by itself without them, and they keep the weights that it sent."""
     head, *workers = service.ranks
-    calls = head.supervisor["probes"]["others"] is not None
+    calls = head.supervisor.probes.others is not None
     template: dict[str, Any] = {
         "size": len(service.ranks),
         "restartPolicy": "None" if calls else "RecreateGroupOnPodRestart",
@@ -274,7 +276,7 @@ def _endpoint(service: _Service) -> Document:
 
 def _port(service: _Service) -> int:
     """The API's, which is the first of the head's ports."""
-    return int(service.head.supervisor["ports"][0])
+    return int(service.head.supervisor.ports[0])
 
 
 def _pod(service: _Service, rank: Rank) -> dict[str, Any]:
@@ -300,11 +302,11 @@ def _pod(service: _Service, rank: Rank) -> dict[str, Any]:
 def _grace_s(rank: Rank) -> int:
     """As long as systemd gives the supervisor for answers under way and an end in order; none for a program that only a
     SIGKILL ends."""
-    limits = rank.supervisor["limits"]
-    return 0 if rank.container.get("stop_signal") == "SIGKILL" else limits["drain_s"] + 2 * limits["stop_s"] + 60
+    limits = rank.supervisor.limits
+    return 0 if rank.container.get("stop_signal") == "SIGKILL" else int(limits.drain_s + 2 * limits.stop_s + 60)
 
 
-def _container(service: _Service, rank: Rank, mounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _container(service: _Service, rank: Rank, mounts: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     container = rank.container
     command = {"command": [_literal(container["entrypoint"])]} if container["entrypoint"] is not None else {}
     added = {"add": [*container["capabilities"]]} if container["capabilities"] else {}
@@ -335,7 +337,7 @@ def _literal(text: str) -> str:
 
 def _resources(service: _Service, rank: Rank) -> dict[str, Any]:
     """What has to be free before the load, so that the scheduler leaves room for it: the GPU's memory is the host's."""
-    room = rank.supervisor["memory_bytes"]
+    room = rank.supervisor.memory_bytes
     limits: dict[str, Any] = {"nvidia.com/gpu": 1}
     if _RDMA in rank.container["devices"]:
         limits[service.rdma] = 1
@@ -348,25 +350,25 @@ def _resources(service: _Service, rank: Rank) -> dict[str, Any]:
 def _head_probes(service: _Service) -> dict[str, Any]:
     """The engine's health path. Its proof is a POST, which Kubernetes' probes can't send."""
     supervisor = service.head.supervisor
-    probes, limits = supervisor["probes"], supervisor["limits"]
+    probes, limits = supervisor.probes, supervisor.limits
     scheme = {"scheme": "HTTPS"} if service.head.slice["tls"] else {}
-    ask = {"httpGet": {"path": probes["health"], "port": "api", **scheme}, "timeoutSeconds": _PERIOD_S}
-    start = math.ceil(limits["startup_limit_s"] / _PERIOD_S)
-    alive = max(limits["strikes"], math.ceil(probes["patience_s"] / limits["canary_s"]))
+    ask = {"httpGet": {"path": probes.health, "port": "api", **scheme}, "timeoutSeconds": _PERIOD_S}
+    start = math.ceil(limits.startup_limit_s / _PERIOD_S)
+    alive = max(limits.strikes, math.ceil(probes.patience_s / limits.canary_s))
     return {
         "startupProbe": {**ask, "periodSeconds": _PERIOD_S, "failureThreshold": start},
         "readinessProbe": {**ask, "periodSeconds": _PERIOD_S},
-        "livenessProbe": {**ask, "periodSeconds": limits["canary_s"], "failureThreshold": alive},
+        "livenessProbe": {**ask, "periodSeconds": limits.canary_s, "failureThreshold": alive},
     }
 
 
 def _worker_probes(rank: Rank) -> dict[str, Any]:
     """A worker has no endpoint; one that the head calls takes connections before it."""
-    others = rank.supervisor["probes"]["others"]
+    others = rank.supervisor.probes.others
     if not others:
         return {}
-    threshold = math.ceil(others["timeout_s"] / _PERIOD_S)
-    ask = {"tcpSocket": {"port": others["port"]}, "periodSeconds": _PERIOD_S, "failureThreshold": threshold}
+    threshold = math.ceil(others.timeout_s / _PERIOD_S)
+    ask = {"tcpSocket": {"port": others.port}, "periodSeconds": _PERIOD_S, "failureThreshold": threshold}
     return {"startupProbe": ask}
 
 
@@ -411,16 +413,13 @@ def _secret_files(service: _Service) -> Iterator[tuple[str, str, str, str, str]]
     """(Secret, key in it, where the plan has it on the host, the controller's file, its form) of all that is secret."""
     head = service.head.slice
     targets = {mount["source"]: PurePosixPath(mount["target"]).name for mount in service.head.container["mounts"]}
-    tls = head["tls"] or {"certificate": None, "key": None}
-    for secret, file in (
-        ("key", head["key"]),
-        ("tls", tls["certificate"]),
-        ("tls", tls["key"]),
-        ("trace-headers", head["trace_headers"]),
-    ):
-        if file and file["path"] in targets:
-            path = file["path"]
-            yield f"{service.name}-{secret}", targets[path], path, file["source"], file.get("form", "")
+    key, tls, headers = head["key"], head["tls"], head["trace_headers"]
+    files: list[tuple[str, Copied, str]] = [("key", key, key["form"])] if key else []
+    files += [("tls", file, "") for file in (tls["certificate"], tls["key"])] if tls else []
+    files += [("trace-headers", headers, "")] if headers else []
+    for secret, file, form in files:
+        if (path := file["path"]) in targets:
+            yield f"{service.name}-{secret}", targets[path], path, file["source"], form
 
 
 def _secrets(service: _Service) -> Iterator[Secret]:

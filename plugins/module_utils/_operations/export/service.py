@@ -10,8 +10,11 @@ from urllib.parse import urlsplit
 
 from ..._base.findings import Finding, warning
 from ..._base.place import Place
-from ..._base.plan import Plan, ServiceSlice
+from ..._base.plan import Plan
 from ..._base.ranks import rank_of
+from ..._base.slice import ContainerEntry, ServiceSlice
+from ..._on_host.rank.service import Endpoint, from_plan
+from ..._on_host.rank.service import Service as RankFile
 
 Document = dict[str, Any]
 KEEP = "or leave it with gb10.fleet"  # the end of a remedy
@@ -42,12 +45,17 @@ class Rank:
 
     host: str
     slice: ServiceSlice
-    supervisor: Mapping[str, Any]
+    supervisor: RankFile
 
     @property
-    def container(self) -> Mapping[str, Any]:
-        container: Mapping[str, Any] = self.slice["container"]
-        return container
+    def container(self) -> ContainerEntry:
+        return self.slice["container"]
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Of the head."""
+        assert self.supervisor.endpoint is not None
+        return self.supervisor.endpoint
 
 
 def ranks_of(plan: Plan, name: str) -> list[Rank]:
@@ -55,7 +63,7 @@ def ranks_of(plan: Plan, name: str) -> list[Rank]:
     ranks = []
     for host in plan["services"][name]["hosts"]:
         rank = rank_of(plan, name, host)
-        ranks.append(Rank(host, rank, rank["supervisor"]))
+        ranks.append(Rank(host, rank, from_plan(rank["supervisor"])))
     return ranks
 
 
@@ -78,7 +86,7 @@ def listens_at(head: Rank) -> str:
     published = head.container["ports"]
     if published:
         return "" if published[0]["address"] == "0.0.0.0" else str(published[0]["address"])
-    address = urlsplit(head.supervisor["endpoint"]["url"]).hostname
+    address = urlsplit(head.endpoint.url).hostname
     return "" if address == "127.0.0.1" else str(address)
 
 

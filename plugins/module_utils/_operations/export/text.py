@@ -45,7 +45,7 @@ def create(secret: Secret) -> str:
     return " ".join([made, *files])
 
 
-def _yaml(document: Mapping[str, Any]) -> str:
+def _yaml(document: Mapping[str, object]) -> str:
     """As a person writes it: in the objects' order, texts of several lines as they are, no line folded."""
     import yaml  # noqa: PLC0415 - the controller has it by Ansible; `_base.yaml_text`
 
@@ -53,7 +53,7 @@ def _yaml(document: Mapping[str, Any]) -> str:
         def represent_text(self, text: str) -> Any:
             return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
-        def ignore_aliases(self, _data: Any) -> bool:
+        def ignore_aliases(self, _data: object) -> bool:
             return True
 
     Dumper.add_representer(str, Dumper.represent_text)

@@ -13,6 +13,7 @@ from typing import Any
 from ..._base.findings import Finding, host_error, refusal
 from ..._base.place import Place
 from ..._base.schema import Spec, check
+from ..._base.slice import ServiceSlice, Slice, part_of
 from ..._subjects.registry import FLEET_SUBJECTS
 
 FORMAT = 1
@@ -53,13 +54,13 @@ _SPEC: Spec = {
 }
 
 
-def refused(host: str, slice_: Mapping[str, Any], variables: Container[str]) -> Iterator[Finding]:
+def refused(host: str, slice_: Slice, variables: Container[str]) -> Iterator[Finding]:
     """Why a host can't be left to itself with this slice. variables: the names of this host's, of the inventory."""
     for name in OPTIONS:
         if name in variables:
             yield _refused(host, "pull-options", f"{name} is set for it, and no slice holds options of roles")
     for subject in FLEET_SUBJECTS:
-        if why := subject.controller(slice_[subject.name]):
+        if why := subject.controller(part_of(slice_, subject.name)):
             yield _refused(host, "pull-secrets", why)
     if slice_["container_engine"]["registries"]:
         yield _refused(host, "pull-secrets", "it logs in to registries, by passwords from here")
@@ -82,7 +83,7 @@ def _refused(host: str, rule: str, found: str) -> Finding:
     return host_error(rule, host, found=found, expected="a host that needs nothing from here", remedy=_SITE)
 
 
-def _brought(slice_: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _brought(slice_: Slice) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     for image in slice_["images"]:
         yield f"image {image['reference']}", "digest", image
     for model in slice_["models"]:
@@ -130,20 +131,21 @@ def content(fleet: Mapping[str, Any], host: str, collection: str, lock: str) -> 
     }
 
 
-def _held(service: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _held(service: ServiceSlice) -> Iterator[dict[str, str]]:
     """The files that the host must have, of what no slice holds: ``{path, what}``."""
+    parts: Mapping[str, Any] = service
     for key, what in _SECRETS.items():
-        if service[key]:
-            yield {"path": service[key]["path"], "what": f"{service['name']}: {what}"}
+        if parts[key]:
+            yield {"path": parts[key]["path"], "what": f"{service['name']}: {what}"}
 
 
-def is_same(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
+def is_same(before: Mapping[str, object] | None, now: Mapping[str, object]) -> bool:
     """Whether what is published says the same, whenever it was published."""
     old = before or {}
     return {key: old.get(key) for key in now} == {**now}
 
 
-def checked(value: Any, file: str) -> dict[str, Any]:
+def checked(value: object, file: str) -> dict[str, Any]:
     """A published slice, if it is in its form. FleetError with the place of what is not."""
     found, problems = check(_SPEC, value, "")
     if problems:

@@ -136,7 +136,9 @@ def obstacles(replicas: Iterable[Replica]) -> Iterator[Finding]:
             )
 
 
-def replicas_of(plan: Plan, services: Sequence[str], ranks: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Replica]:
+def replicas_of(
+    plan: Plan, services: Sequence[str], ranks: Mapping[str, Sequence[Mapping[str, object]]]
+) -> list[Replica]:
     """ranks: by host, as `_operations.verify.ranks` reads them; a host that was not read has none."""
     return [_replica(plan, name, ranks) for name in sorted(services)]
 

@@ -112,7 +112,7 @@ def read_state(content: bytes, what: str) -> dict[str, Any]:
 
 
 def begun(
-    asked: SearchGoal, service: str, definition: str, at: str, under: Mapping[str, Any], space: Sequence[Choice]
+    asked: SearchGoal, service: str, definition: str, at: str, under: Mapping[str, object], space: Sequence[Choice]
 ) -> dict[str, Any]:
     """A search without a run. under: what the service's host says of image, driver and kernel."""
     return {
@@ -127,7 +127,7 @@ def begun(
     }
 
 
-def changed(state: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def changed(state: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """In what a kept search is of something else than one that would begin now."""
     return [key for key in ("goal", "definition", "conditions", "settings") if state[key] != now[key]]
 

@@ -49,7 +49,7 @@ class Search:
         """As it is declared."""
         return dict(self.sources.services[self.name])
 
-    def new_state(self, at: str, seen: Mapping[str, Any]) -> State:
+    def new_state(self, at: str, seen: Mapping[str, object]) -> State:
         """A search without a run. seen: what the service's host says of image, driver and kernel."""
         return begun(self.asked, self.name, head_of(self.plan, self.name)["definition"], at, seen, self.space)
 

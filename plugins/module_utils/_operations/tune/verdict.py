@@ -59,7 +59,7 @@ def compared(before: Sequence[Run], after: Sequence[Run], figure: str) -> Ratio 
 
 
 def verdict(
-    state: Mapping[str, Any], space: Sequence[Choice], asked: SearchGoal, service: Mapping[str, Any]
+    state: Mapping[str, Any], space: Sequence[Choice], asked: SearchGoal, service: Mapping[str, object]
 ) -> dict[str, Any]:
     """``{better, candidate, text}``. better: whether the best was shown to be better. service: as it is declared."""
     runs, goal = searched(state), asked.goal
@@ -128,7 +128,7 @@ def _cells(run: Run, asked: SearchGoal) -> list[str]:
     ]
 
 
-def difference(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def difference(name: str, before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
     """What to write into ``fleet_services``, as a unified diff; the values are JSON, which YAML reads."""
     old, new = _text(name, before), _text(name, after)
     return list(difflib.unified_diff(old, new, "fleet_services", "fleet_services", lineterm="", n=len(old)))

@@ -49,7 +49,7 @@ def dependents(plan: Plan, leaving: Collection[str]) -> Iterator[Finding]:
         for kind in ("images", "models"):
             for one in plan["hosts"][host][kind]:
                 source = one["source"].get("host")  # one that has it, or builds it
-                if source in leaving:
+                if source and source in leaving:
                     what = str(one.get("reference") or one.get("repository"))
                     yield _needed(source, f"{host} takes {what} from it", "write another source", host)
     gateway = plan["gateway"]

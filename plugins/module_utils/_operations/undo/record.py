@@ -70,7 +70,7 @@ def remember_folder(path: Path) -> None:
         _write(found)
 
 
-def remember_json(path: Path, keys: Mapping[str, Any]) -> None:
+def remember_json(path: Path, keys: Mapping[str, object]) -> None:
     """Before keys of a file are set. keys: the settings, of which no value is kept: some are secrets."""
     found = begin()
     if found["late"] or layout.is_own(str(path)):
@@ -80,7 +80,7 @@ def remember_json(path: Path, keys: Mapping[str, Any]) -> None:
     _write(found)
 
 
-def remember(kind: str, values: Mapping[str, Any]) -> None:
+def remember(kind: str, values: Mapping[str, object]) -> None:
     """Before any of these are set, of ``kernel`` and ``links``; what is known stays. Of nothing, nothing is written: a
     host of which nothing is asked has no folder of ours."""
     if not values:
@@ -91,11 +91,11 @@ def remember(kind: str, values: Mapping[str, Any]) -> None:
         _write(found)
 
 
-def _names(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _names(settings: Mapping[str, object]) -> dict[str, Any]:
     return {key: _names(value) if isinstance(value, Mapping) else None for key, value in settings.items()}
 
 
-def _write(record: Mapping[str, Any]) -> None:
+def _write(record: Mapping[str, object]) -> None:
     replace_file(FILE, json.dumps(record, indent=1, sort_keys=True).encode(), 0o600)
 
 

@@ -277,5 +277,5 @@ def _text(file: Mapping[str, Any] | None) -> str:
     return base64.b64decode((file or {}).get("content", "")).decode("utf-8", "replace")
 
 
-def _encoded(data: Mapping[str, Any]) -> str:
+def _encoded(data: Mapping[str, object]) -> str:
     return base64.b64encode(json_settings.written(data).encode("utf-8")).decode("ascii")

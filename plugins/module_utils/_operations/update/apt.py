@@ -68,5 +68,5 @@ def firmware_of(text: str) -> list[dict[str, str]]:
     return found
 
 
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     return one_line(value, 200) if isinstance(value, str) else "?"

@@ -207,6 +207,6 @@ def _last(out: str, err: str) -> str:
     return " | ".join(lines[-4:])[-600:] or "it says nothing"
 
 
-def _write(new: dict[str, Any]) -> dict[str, Any]:
+def _write(new: dict[str, object]) -> dict[str, Any]:
     replace_file(RECORD, json.dumps(new, sort_keys=True).encode(), 0o600)
     return new

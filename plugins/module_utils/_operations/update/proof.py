@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Finding, host_error, ordered
+from ..._base.reading import State
+from ..._base.slice import Slice
 from ..._plan.preflight.needs import obstacles, preflight
 from .result import running
 
 
-def faults(host: str, slice_: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
+def faults(host: str, slice_: Slice, state: State) -> list[Finding]:
     """What doctor calls an error. slice_: the host's of the plan. state: as `host_info` reads it."""
     found = [*preflight(slice_["needs"], state), *obstacles(host, slice_, state)]
     return [one for one in ordered(found) if one.severity == "error"]
@@ -22,9 +24,7 @@ def name(finding: Finding) -> str:
     return f"{finding.rule} {finding.place}"
 
 
-def unproved(
-    host: str, slice_: Mapping[str, Any], state: Mapping[str, Any], found: Mapping[str, Any]
-) -> Iterator[Finding]:
+def unproved(host: str, slice_: Slice, state: State, found: Mapping[str, Any]) -> Iterator[Finding]:
     """found: `form.READING` after the restart, with the record of the update."""
     record = found["record"]
     if record is None:
@@ -41,7 +41,7 @@ def unproved(
     yield from (one for one in faults(host, slice_, state) if name(one) not in record["known"])
 
 
-def _versions(expected: Mapping[str, str | None], state: Mapping[str, Any]) -> Iterator[Finding]:
+def _versions(expected: Mapping[str, str | None], state: State) -> Iterator[Finding]:
     for what, version in zip(("kernel", "driver"), running(state), strict=True):
         wanted = expected[what]
         if wanted is not None and version != wanted:

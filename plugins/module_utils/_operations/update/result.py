@@ -125,7 +125,7 @@ def _is_of(family: str, package: str) -> bool:
     return any(fnmatchcase(package, one) for one in patterns) and not any(fnmatchcase(package, one) for one in but)
 
 
-def combination(look: PreflightContext, found: Mapping[str, Any], after: Result) -> Iterator[Finding]:
+def combination(look: PreflightContext, found: Mapping[str, object], after: Result) -> Iterator[Finding]:
     """What is wrong with what the host would be."""
     yield from _held(found, after)
     yield from _torn(after)

@@ -45,5 +45,5 @@ def of_ranks(ranks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return _stats(services)
 
 
-def _stats(services: dict[str, Any]) -> dict[str, Any]:
+def _stats(services: dict[str, object]) -> dict[str, Any]:
     return {"ansible_stats": {"data": {KEY: {"services": services}}, "aggregate": True, "per_host": False}}

@@ -212,15 +212,15 @@ def status_table(
 
 
 def _gateway_rows(host: str, plan: Plan, gateway: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    declared = plan["gateway"] or {"models": [], "address": None}
-    names = {row["services"][0]: row["model"] for row in declared["models"]}
+    declared = plan["gateway"]
+    names = {row["services"][0]: row["model"] for row in declared["models"]} if declared else {}
     for row in model_rows(plan["hosts"][host]["gateway"], gateway, names):
-        has = {} if declared["address"] is None else {"address": "here" if gateway["address"] else "-"}
+        has = {} if not declared or declared["address"] is None else {"address": "here" if gateway["address"] else "-"}
         yield {"gateway": host, "health": gateway["unit"]["active"], **has, **row}
 
 
 def rank_shown(
-    service: str, number: int, host: str, rank: Mapping[str, Any] | None, unseen: str
+    service: str, number: int, host: str, rank: Mapping[str, object] | None, unseen: str
 ) -> tuple[dict[str, str], list[str]]:
     """A rank's row and its problems. unseen: the word for one that was not read."""
     sentences = [problem.sentence() for problem in (problems(rank) if rank else ())]

@@ -4,13 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from ..._base.findings import Finding, host_error
 from ..._base.place import Place
+from ..._base.slice import NeededGroup
 
 
-def of_groups(groups: Sequence[Mapping[str, Any]], states: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+class Alike(TypedDict):
+    """What is compared of a host's reading. images: identities, by reference."""
+
+    architecture: str | None
+    driver: str | None
+    images: dict[str, str | None] | None
+
+
+def of_groups(groups: Sequence[NeededGroup], states: Mapping[str, Alike]) -> Iterator[Finding]:
     """What keeps the ranks of a service from working together.
 
     groups: ``needs.groups`` of the plan, {service, hosts head first, image, pinned}. states: the readings of the hosts
@@ -23,14 +32,15 @@ def of_groups(groups: Sequence[Mapping[str, Any]], states: Mapping[str, Mapping[
             yield from _pair(group, head, host, states)
 
 
-def _pair(group: Mapping[str, Any], head: str, host: str, states: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+def _pair(group: NeededGroup, head: str, host: str, states: Mapping[str, Alike]) -> Iterator[Finding]:
     here, there = states[head], states[host]
-    for what in ("architecture", "driver"):
-        if None not in (here[what], there[what]) and here[what] != there[what]:
+    facts = (("architecture", here["architecture"], there["architecture"]), ("driver", here["driver"], there["driver"]))
+    for what, ours, theirs in facts:
+        if None not in (ours, theirs) and ours != theirs:
             yield _problem(
                 "preflight-rank-differs",
                 group,
-                found=f"{what} {there[what]} on {host}, {here[what]} on {head}",
+                found=f"{what} {theirs} on {host}, {ours} on {head}",
                 expected=f"the same {what} on all its hosts",
                 remedy=f"bring both hosts to the same {what}",
                 reason="ranks that differ hang, or answer wrongly",
@@ -48,7 +58,7 @@ def _pair(group: Mapping[str, Any], head: str, host: str, states: Mapping[str, M
         )
 
 
-def _problem(rule: str, group: Mapping[str, Any], *, found: str, expected: str, remedy: str, reason: str) -> Finding:
+def _problem(rule: str, group: NeededGroup, *, found: str, expected: str, remedy: str, reason: str) -> Finding:
     return host_error(
         rule, Place(service=group["service"]), found=found, expected=expected, remedy=remedy, reason=reason
     )

@@ -10,12 +10,14 @@ from typing import Any
 from ..._base import layout
 from ..._base.findings import Finding, host_error, host_warning, ordered
 from ..._base.place import Place
+from ..._base.reading import Listener, State
 from ..._base.sizes import room_for, size
+from ..._base.slice import NeededDisk, NeededFile, NeededPort, NeededSecret, Needs, PeerAccess, Slice
 from ..._base.subject import PreflightContext
 from ..._engines.registry import ENGINES
 from ..._host.probe.listeners import PROXY, holder
 from ..._subjects.registry import SUBJECTS
-from .groups import of_groups
+from .groups import Alike, of_groups
 
 # Machines of one kind differ by some MB; those of 2025 have 2 GB less than those of 2026, others half the memory.
 MEMORY_SLACK = 0.998
@@ -23,9 +25,9 @@ WEIGHTS_SLACK = 0.02
 
 
 def preflight(
-    needs: Mapping[str, Any],
-    state: Mapping[str, Any],
-    others: Mapping[str, Mapping[str, Any]] | None = None,
+    needs: Needs,
+    state: State,
+    others: Mapping[str, Alike] | None = None,
 ) -> list[Finding]:
     """needs: `hosts.<host>.needs` of the plan; state: a `host_info` reading. What can't be read is not judged.
 
@@ -37,21 +39,22 @@ def preflight(
     return ordered([*own, *(of_groups(needs["groups"], others) if others is not None else ())])
 
 
-def obstacles(host: str, plan: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
+def obstacles(host: str, plan: Slice, state: State) -> list[Finding]:
     """What of a host is in the way of its slice of the plan or will hurt, over all subjects. plan: ``hosts.<host>``."""
     look = PreflightContext(host, plan, state)
     return ordered(one for subject in SUBJECTS for one in subject.obstacles(look))
 
 
-def _place_of(need: Mapping[str, Any]) -> Place:
+def _place_of(need: NeededFile | NeededSecret | NeededPort) -> Place:
     return Place(service=need["service"], option=need["option"])
 
 
-def _is_there(path: str | None, state: Mapping[str, Any]) -> bool:
-    return path is not None and (state["paths"] or {}).get(path, {}).get("exists", False)
+def _is_there(path: str | None, state: State) -> bool:
+    found = (state["paths"] or {}).get(path or "")
+    return found is not None and found["exists"]
 
 
-def _files(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+def _files(needs: Needs, state: State) -> Iterator[Finding]:
     for file in needs["files"]:
         if not _is_there(file["path"], state) and not _is_there(file.get("unless"), state):
             yield host_error(
@@ -63,9 +66,7 @@ def _files(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findi
             )
 
 
-def made_elsewhere(
-    needs: Mapping[str, Any], state: Mapping[str, Any], kept: Collection[str] | None
-) -> Iterator[Finding]:
+def made_elsewhere(needs: Needs, state: State, kept: Collection[str] | None) -> Iterator[Finding]:
     """A run makes what is missing: another key or CA than clients were given by the controller that made the first.
 
     It is the controller's fault, and refuses the run on all its hosts. kept: those of ``needs.secrets`` that the
@@ -84,7 +85,7 @@ def made_elsewhere(
             )
 
 
-def lets_others_in(access: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+def lets_others_in(access: PeerAccess, state: State) -> Iterator[Finding]:
     """Where two inventories let hosts read from this one, each would lock out the other's at every run.
 
     access: ``peer_access`` of the slice. It refuses the run on all its hosts, as above.
@@ -101,8 +102,8 @@ def lets_others_in(access: Mapping[str, Any], state: Mapping[str, Any]) -> Itera
         )
 
 
-def _disk(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
-    wanted: dict[int, list[Mapping[str, Any]]] = {}
+def _disk(needs: Needs, state: State) -> Iterator[Finding]:
+    wanted: dict[int, list[NeededDisk]] = {}
     for write in needs["disk"]:
         reading = (state["paths"] or {}).get(write["path"])
         if reading is not None and not _is_there(write.get("unless"), state):
@@ -122,7 +123,7 @@ def _disk(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findin
             )
 
 
-def _ports(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+def _ports(needs: Needs, state: State) -> Iterator[Finding]:
     """A listener on a port that a service is to take. One in a container is not judged where Docker gave no answer:
     it may be the service itself, and the start looks again."""
     containers = state["containers"]
@@ -137,7 +138,7 @@ def _ports(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findi
                 yield _taken(wanted, listener, name)
 
 
-def _taken(wanted: Mapping[str, Any], listener: Mapping[str, Any], name: str) -> Finding:
+def _taken(wanted: NeededPort, listener: Listener, name: str) -> Finding:
     port, process = wanted["port"], listener["process"]
     if name:
         by, end = f"the container {name}", f"stop that container (docker stop {name})"
@@ -156,7 +157,7 @@ def _taken(wanted: Mapping[str, Any], listener: Mapping[str, Any], name: str) ->
     )
 
 
-def _memory(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+def _memory(needs: Needs, state: State) -> Iterator[Finding]:
     memory = state["memory_bytes"]
     if memory is not None and memory["total"] < needs["memory_bytes"] * MEMORY_SLACK:
         yield host_error(
@@ -169,10 +170,11 @@ def _memory(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Find
         )
 
 
-def _weights(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+def _weights(needs: Needs, state: State) -> Iterator[Finding]:
     """A checkpoint on the host whose index says another size than the plan has, or the size that the plan lacks."""
     for file in needs["files"]:
-        found, planned = (state["paths"] or {}).get(file["path"], {}).get("weights_bytes"), file.get("weights_bytes")
+        read, planned = (state["paths"] or {}).get(file["path"]), file.get("weights_bytes")
+        found = read and read.get("weights_bytes")
         if found and (not planned or abs(found - planned) > WEIGHTS_SLACK * planned):
             place = Place(service=file["service"], option="model.weights_bytes")
             expected = f"{size(planned)} as the plan has it" if planned else "a size in the plan"
@@ -181,7 +183,7 @@ def _weights(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Fin
             yield host_warning("preflight-weights", place, found=index, expected=expected, remedy=remedy)
 
 
-def _launches(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+def _launches(needs: Needs, state: State) -> Iterator[Finding]:
     """What the linter's rules say with the host's own facts, beyond what the plan found without them."""
     running = {layout.service_of(container["name"]) for container in state["containers"] or []}
     for launch in needs["launches"]:
@@ -196,13 +198,13 @@ def _launches(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Fi
                 yield replace(finding, severity="warning")
 
 
-def _facts(state: Mapping[str, Any], runs: bool) -> dict[str, Any]:
+def _facts(state: State, runs: bool) -> dict[str, Any]:
     """The linter's facts on a host. Free memory counts only while the service doesn't run: else it holds its own."""
-    models = (state["paths"] or {}).get(layout.MODELS, {})
+    models = (state["paths"] or {}).get(layout.MODELS)
     memory = state["memory_bytes"]
     facts = {
         "driver": state.get("driver"),
-        "cache_filesystem": models.get("filesystem"),
+        "cache_filesystem": models and models["filesystem"],
         "mem_available_bytes": memory["available"] if memory and not runs else None,
     }
     return {name: value for name, value in facts.items() if value}

@@ -57,7 +57,7 @@ def identity_from_inspect(image: Mapping[str, Any]) -> Identity:
     return _identity(image["Os"], image["Architecture"], image.get("Config"), image["RootFS"].get("Layers") or [])
 
 
-def _identity(os: str, architecture: str, config: Mapping[str, Any] | None, diff_ids: Sequence[str]) -> Identity:
+def _identity(os: str, architecture: str, config: Mapping[str, object] | None, diff_ids: Sequence[str]) -> Identity:
     inherited = {key: value for key in _INHERITED if (value := (config or {}).get(key))}
     return Identity(os, architecture, json.dumps(inherited, sort_keys=True), tuple(diff_ids))
 

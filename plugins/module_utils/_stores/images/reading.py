@@ -57,7 +57,7 @@ def _asked(run: Run, ask: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]
     return read_images(run, ask["images"], Places(Path(ask["folder"]), Path(ask["models_folder"])).image_records)
 
 
-def read_changing(entries: Sequence[Mapping[str, Any]], places: Places) -> list[str]:
+def read_changing(entries: Sequence[Mapping[str, object]], places: Places) -> list[str]:
     """The images that have to be brought, or brought anew, by the same look as before their staging.
 
     entries: as the plan has them. Other hosts are not asked.

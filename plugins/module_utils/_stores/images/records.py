@@ -66,11 +66,11 @@ class ImageRecords:
             for _, reference, image in sorted(same, key=lambda entry: entry[0], reverse=True)[keep:]
         ]
 
-    def refers_to(self, reference: Reference, image: Mapping[str, Any]) -> bool:
+    def refers_to(self, reference: Reference, image: Mapping[str, object]) -> bool:
         """Whether the reference still stands for that image, rather than for a newer one."""
         return self.newest(reference) == image
 
-    def forget(self, reference: Reference, image: Mapping[str, Any]) -> None:
+    def forget(self, reference: Reference, image: Mapping[str, object]) -> None:
         self._keep(reference, [known for known in self._read(reference) if known != image])
 
     def _all(self) -> Iterator[tuple[Reference, list[dict[str, Any]]]]:
@@ -99,7 +99,7 @@ def _parse(content: bytes) -> tuple[Reference, list[dict[str, Any]]]:
     return parse_reference(_text(record["reference"])), images
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..._base.reading import Image
+from ..._base.slice import StoredImage
 from ..._base.subject import Differences, DriftContext, Questions, Subject
 from .reading import READS
 
@@ -37,7 +39,7 @@ def _differences(view: DriftContext) -> Differences:
             )
 
 
-def _wrong(wanted: Mapping[str, Any], have: Mapping[str, Any] | None) -> tuple[str, str, str] | None:
+def _wrong(wanted: StoredImage, have: Image | None) -> tuple[str, str, str] | None:
     """(rule, expected, found) of the first thing that is wrong with an image."""
     if have is None:
         return "image-missing", "in Docker's store", "no such image"

@@ -113,7 +113,7 @@ class _TwiceError(ValueError):
         self.name = name
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, Any]:
     """A map none of whose keys is there twice, as it may be after two branches were merged."""
     found: dict[str, Any] = {}
     for name, value in pairs:
@@ -150,7 +150,7 @@ def _damaged(file: str, line: int, found: str) -> FleetError:
 # What the plan takes of it ----------------------------------------------------------------------------------------
 
 
-def key(kind: str, entry: Mapping[str, Any]) -> str:
+def key(kind: str, entry: Mapping[str, object]) -> str:
     """The name by which the lock knows an entry of the plan: ``demo:1``, or with a pin ``demo:1@sha256:...``."""
     name, pin = entry[KINDS[kind].name], entry[KINDS[kind].pin]
     return f"{name}@{pin}" if pin else str(name)
@@ -192,12 +192,12 @@ def anchored(kind: str, entry: Mapping[str, Any], lock: Lock, relock: str) -> tu
     return {**entry, "lock": known or in_lock, "renew": renew}, problems
 
 
-def locked(kind: str, entry: Mapping[str, Any], lock: Lock, relock: str) -> Mapping[str, Any] | None:
+def locked(kind: str, entry: Mapping[str, object], lock: Lock, relock: str) -> Mapping[str, Any] | None:
     """What the lock says of an image or a model, named as in the plan; None for what is to be brought anew."""
     return None if is_named(kind, entry, relock) else lock[kind].get(key(kind, entry))
 
 
-def is_named(kind: str, entry: Mapping[str, Any], relock: str) -> bool:
+def is_named(kind: str, entry: Mapping[str, object], relock: str) -> bool:
     return bool(relock) and relock in (entry[KINDS[kind].name], key(kind, entry))
 
 
@@ -227,8 +227,8 @@ class Settled:
 
 def settle(
     lock: Lock,
-    wanted: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]],
-    reports: Mapping[str, Mapping[str, Any]],
+    wanted: Mapping[str, Mapping[str, Sequence[Mapping[str, object]]]],
+    reports: Mapping[str, Mapping[str, object]],
     relock: str = "",
 ) -> Settled:
     """The lock after a run, and the hosts whose images or models are others.
@@ -290,7 +290,7 @@ def _reported(
 
 
 def _agreed(
-    kind: str, name: str, values: Mapping[str, Mapping[str, Any]], refused: dict[str, list[Finding]]
+    kind: str, name: str, values: Mapping[str, Mapping[str, object]], refused: dict[str, list[Finding]]
 ) -> Mapping[str, Any] | None:
     """What all these hosts have; none where they differ, and then all are refused, for nobody knows who is right."""
     first = next(iter(values.values()))
@@ -311,7 +311,7 @@ def _agreed(
 
 
 def _other(
-    kind: str, name: str, value: Mapping[str, Any], anchor: Mapping[str, Any], entry: Mapping[str, Any]
+    kind: str, name: str, value: Mapping[str, object], anchor: Mapping[str, object], entry: Mapping[str, object]
 ) -> Finding:
     return host_error(
         "lock-differs",
@@ -324,7 +324,7 @@ def _other(
     )
 
 
-def _same(kind: str, value: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _same(kind: str, value: Mapping[str, object], other: Mapping[str, object]) -> bool:
     return all(value[part] == other[part] for part in KINDS[kind].known_by)
 
 

@@ -51,7 +51,7 @@ def _answered(content: bytes) -> dict[str, Any]:
     return answers
 
 
-def _only(keys: Sequence[str], value: dict[str, Any]) -> dict[str, Any]:
+def _only(keys: Sequence[str], value: dict[str, object]) -> dict[str, Any]:
     return {key: value[key] for key in keys if key in value}
 
 

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..._base.layout import LIBRARY, UNITS
+from ..._base.slice import Files
 from ..transfer.access import PROGRAM
 from .start import SLICE
 
@@ -87,7 +86,7 @@ TasksMax=512
 """
 
 
-def program_files() -> dict[str, dict[str, Any]]:
+def program_files() -> Files:
     """``{path: {mode, content or source}}``. Without the empty files Ansible's packages would count."""
     parents = ["/".join(_PACKAGE.split("/")[:depth]) for depth in range(1, _PACKAGE.count("/") + 2)]
     return {

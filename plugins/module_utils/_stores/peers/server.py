@@ -131,7 +131,7 @@ def _beating(answers: IO[bytes]) -> Iterator[None]:
         thread.join()
 
 
-def _answer(answers: IO[bytes], head: dict[str, Any], content: bytes) -> None:
+def _answer(answers: IO[bytes], head: dict[str, object], content: bytes) -> None:
     answers.write(json.dumps(head).encode() + b"\n")
     answers.write(content)
     answers.flush()

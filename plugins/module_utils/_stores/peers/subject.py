@@ -11,26 +11,28 @@ from ..._base.findings import Difference
 from ..._base.layout import CACHES, MODELS, STATE
 from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.reading import Peers
+from ..._base.slice import Access, PeerAccess
 from ..._base.subject import Differences, DriftContext, Questions, SliceContext, Subject
 from ..transfer import access
 from .program import OWNS, program_files
 from .reading import READS
 
 
-def peer_access(here: SliceContext) -> dict[str, Any]:
+def peer_access(here: SliceContext) -> PeerAccess:
     """``peer_access_plan``: ``{reads, readers, files, inventory}``; the hosts follow from the sources of images and
     models."""
     return with_files(here.slices["peer_access"], here.fleet["name"])
 
 
-def with_files(who: Mapping[str, Any], inventory: str) -> dict[str, Any]:
+def with_files(who: Access, inventory: str) -> PeerAccess:
     """``{reads, readers}`` with the files that let the readers of that inventory in; without readers there are none,
     and the module `peer_access` takes away what is there, unless another inventory lets others in."""
     if not who["readers"]:
-        return {**who, "files": {}, "inventory": inventory}
+        return {"reads": who["reads"], "readers": {}, "files": {}, "inventory": inventory}
     places = json.dumps({"folder": STATE, "models": MODELS, "caches": list(CACHES)}, indent=1, sort_keys=True) + "\n"
     return {
-        **who,
+        "reads": who["reads"],
+        "readers": who["readers"],
         "inventory": inventory,
         "owns": [OWNS],
         "files": {
@@ -41,7 +43,7 @@ def with_files(who: Mapping[str, Any], inventory: str) -> dict[str, Any]:
     }
 
 
-def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+def _files(plan: PeerAccess) -> Iterator[Managed | ManagedJson]:
     """The keys in these two are known to the hosts alone: `_differences` compares them."""
     yield from managed(plan)
     if plan["readers"]:

@@ -73,7 +73,7 @@ def addresses_in(line: str) -> list[str]:
 
 
 def authorized_keys(
-    found: str, planned: Mapping[str, Sequence[str]], keys: Mapping[str, Any], named: Mapping[str, Any]
+    found: str, planned: Mapping[str, Sequence[str]], keys: Mapping[str, object], named: Mapping[str, object]
 ) -> str:
     """The account's ``authorized_keys``: one line for each reader, and none for anybody else.
 
@@ -101,7 +101,7 @@ def without_line(authorized: str, readers: Iterable[str]) -> list[str]:
     return sorted(set(readers) - names)
 
 
-def known_hosts(found: str, reads: Iterable[str], keys: Mapping[str, Any]) -> str:
+def known_hosts(found: str, reads: Iterable[str], keys: Mapping[str, object]) -> str:
     """The hosts' SSH host keys by inventory name, whatever address they are reached at.
 
     found: the file as it is, whose other lines stay: another inventory may need them, and they open nothing. reads: the
@@ -118,7 +118,7 @@ def unknown_hosts(known: str, reads: Iterable[str]) -> list[str]:
     return sorted(set(reads) - names)
 
 
-def bare(key: Any) -> str:
+def bare(key: object) -> str:
     """A public key without its comment; empty for what is none, whatever a host calls its key."""
     found = re.match(r"(ssh-ed25519 [A-Za-z0-9+/]{1,400}={0,2})(?:\s|$)", key) if isinstance(key, str) else None
     return found[1] if found else ""

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..._base.findings import FleetError
 from .peer import Connect, Peer, PeerAbsentError, PeerError, PeerLateError, is_prepared, over_ssh
@@ -28,7 +28,7 @@ class Sources:
     connect: Connect = over_ssh
     prepared: Callable[[], bool] = is_prepared
 
-    def look(self, what: str, request: dict[str, Any], read: Callable[[bytes], Offered]) -> Offered | None:
+    def look(self, what: str, request: dict[str, object], read: Callable[[bytes], Offered]) -> Offered | None:
         """What is offered at this moment; none if that isn't known yet.
 
         Then somebody is getting it, or this host was not given access to the others yet. Raises FleetError when nobody
@@ -37,7 +37,7 @@ class Sources:
         return self._ask(what, request, read) if self.prepared() else None
 
     def wait(
-        self, what: str, request: dict[str, Any], read: Callable[[bytes], Offered], waiting: Callable[[str], None]
+        self, what: str, request: dict[str, object], read: Callable[[bytes], Offered], waiting: Callable[[str], None]
     ) -> Offered:
         """What is offered, once somebody has it. waiting: called every second with whom it is waited for.
 
@@ -56,7 +56,7 @@ class Sources:
             waiting(f"waiting for {self.peers[-1].host}, which is getting it")
             time.sleep(_AGAIN_SECONDS)
 
-    def _answer(self, peer: Peer, request: dict[str, Any]) -> bytes:
+    def _answer(self, peer: Peer, request: dict[str, object]) -> bytes:
         """A peer's answer. sshd turns some away while many log in at once: those try again."""
         for pause in (*_RETRIES, 0):
             with contextlib.closing(self.connect(peer)) as connection:
@@ -73,7 +73,7 @@ class Sources:
         """Whether one of the hosts may be about to get it."""
         return any(peer.present for peer in self.peers)
 
-    def _ask(self, what: str, request: dict[str, Any], read: Callable[[bytes], Offered]) -> Offered | None:
+    def _ask(self, what: str, request: dict[str, object], read: Callable[[bytes], Offered]) -> Offered | None:
         refusals = []
         for peer in reversed(self.peers):
             try:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..._base.findings import Finding, did_you_mean, error
 from ..._base.place import Place
+from ..._base.slice import FabricSlice
 
 # By host, the entries of its ``image_store_plan`` or ``model_store_plan``.
 Wanted = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -20,7 +21,7 @@ Routes = Mapping[str, Mapping[str, Sequence[Endpoint]]]
 
 
 def with_sources(
-    images: Wanted, models: Wanted, fabric: Mapping[str, Mapping[str, Any]], management: Mapping[str, Endpoint]
+    images: Wanted, models: Wanted, fabric: Mapping[str, FabricSlice], management: Mapping[str, Endpoint]
 ) -> tuple[dict[str, dict[str, Any]], list[Finding]]:
     """By host the slices ``images`` and ``models``, with ``peers`` in each entry, and ``peer_access``.
 
@@ -35,7 +36,7 @@ def with_sources(
 
 
 def routes(
-    fabric: Mapping[str, Mapping[str, Any]], management: Mapping[str, Endpoint]
+    fabric: Mapping[str, FabricSlice], management: Mapping[str, Endpoint]
 ) -> dict[str, dict[str, list[Endpoint]]]:
     """How hosts reach each other: over the fabric where a cable joins them, and over the management network.
 
@@ -47,7 +48,7 @@ def routes(
     }
 
 
-def _over_fabric(fabric: Mapping[str, Any], other: str, port: int) -> list[Endpoint]:
+def _over_fabric(fabric: FabricSlice, other: str, port: int) -> list[Endpoint]:
     found = [
         (peer["address"], port)
         for interface in fabric["interfaces"]
@@ -79,7 +80,7 @@ def with_peers(wanted: Wanted, reach: Routes) -> tuple[dict[str, list[dict[str, 
     return planned, findings
 
 
-def _groups(planned: Mapping[str, Sequence[dict[str, Any]]]) -> Iterable[dict[str, dict[str, Any]]]:
+def _groups(planned: Mapping[str, Sequence[dict[str, object]]]) -> Iterable[dict[str, dict[str, Any]]]:
     """The entries of one thing, by host, in the order of the hosts."""
     groups: dict[str, dict[str, dict[str, Any]]] = {}
     for host, entries in planned.items():
@@ -111,7 +112,7 @@ def _circles(wanted: Wanted) -> Iterator[Finding]:
                 )
 
 
-def _thing(entry: Mapping[str, Any]) -> str:
+def _thing(entry: Mapping[str, object]) -> str:
     return repr([entry.get(key) for key in ("reference", "digest", "repository", "revision", "source")])
 
 
@@ -148,7 +149,7 @@ def _problems(host: str, entry: Mapping[str, Any], reach: Routes) -> Iterable[Fi
         )
 
 
-def access(*planned: Wanted, fabric: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, list[str]]]]:
+def access(*planned: Wanted, fabric: Mapping[str, FabricSlice]) -> dict[str, dict[str, dict[str, list[str]]]]:
     """``peer_access_plan`` of each host: ``reads``, by host that it may have to ask the addresses to ask at; and
     ``readers``, by host that may ask it the addresses in the fabric from which that one does.
 
@@ -168,10 +169,10 @@ def access(*planned: Wanted, fabric: Mapping[str, Mapping[str, Any]]) -> dict[st
     return {host: {"reads": reads[host], "readers": readers[host]} for host in reads}
 
 
-def _in_fabric(fabric: Mapping[str, Any], other: str) -> list[str]:
+def _in_fabric(fabric: FabricSlice, other: str) -> list[str]:
     """A host's own addresses on what joins it with another."""
     return [
         interface["address"].partition("/")[0]
         for interface in fabric["interfaces"]
-        if interface.get("address") and any(peer["host"] == other for peer in interface["peers"])
+        if interface["address"] and any(peer["host"] == other for peer in interface["peers"])
     ]

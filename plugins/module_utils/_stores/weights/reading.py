@@ -98,7 +98,7 @@ def due(sizes: Mapping[str, int], seen: Mapping[str, int], today: int, days: int
 
 def read_deeply(
     places: Places,
-    wanted: Iterable[Mapping[str, Any]],
+    wanted: Iterable[Mapping[str, object]],
     seen: Mapping[str, int],
     today: int,
     days: int,
@@ -166,7 +166,7 @@ def _deep(_run: Run, ask: Mapping[str, Any]) -> dict[str, Any]:
     return read_deeply(_places(ask), ask["models"], deep["seen"], deep["today"], deep["days"], deep["seconds"])
 
 
-def read_changing(entries: Iterable[Mapping[str, Any]], places: Places) -> list[str]:
+def read_changing(entries: Iterable[Mapping[str, object]], places: Places) -> list[str]:
     """The models that have to be brought, or brought anew, by the same look as before their staging.
 
     entries: as the plan has them. Neither other hosts nor the hub are asked.

@@ -8,6 +8,8 @@ from posixpath import commonpath
 from typing import Any
 
 from ..._base.findings import first_of
+from ..._base.reading import Model
+from ..._base.slice import StoredModel
 from ..._base.subject import Differences, DriftContext, Questions, Subject
 from .reading import READS
 
@@ -80,12 +82,13 @@ def _differences(view: DriftContext) -> Differences:
         )
 
 
-def _wrong(wanted: Mapping[str, Any], have: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _wrong(wanted: StoredModel, have: Model) -> Iterator[tuple[str, str, str]]:
     if have["revision"] is None:
         yield "model-missing", wanted["revision"] or "a verified revision", "none"
     lock = wanted["lock"]
-    if lock and have["seal"] and (have["revision"], have["seal"]) != (lock["revision"], lock["seal"]):
-        found = f"revision {have['revision'][:12]}, seal {have['seal'][:12]}"
+    revision, seal = have["revision"] or "", have["seal"]
+    if lock and seal and (revision, seal) != (lock["revision"], lock["seal"]):
+        found = f"revision {revision[:12]}, seal {seal[:12]}"
         yield "model-other", f"revision {lock['revision'][:12]}, seal {lock['seal'][:12]}, as locked", found
     if have["gone"]:
         yield "model-file-missing", "all files of the revision", f"missing: {_some(have['gone'])}"

@@ -11,6 +11,7 @@ from ..._base.addresses import is_address, is_loopback
 from ..._base.findings import Finding, error
 from ..._base.gb10 import fact
 from ..._base.place import Place
+from ..._base.slice import Api, ClientSlice, ListenRow, Slice
 from ..._engines.decided import Decided
 from ..._engines.placed import Host
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
@@ -30,13 +31,13 @@ class Clients(FleetPart):
     services: Mapping[str, Decided] = field(default_factory=dict)
     inventory: str = ""
 
-    def slice(self, host: Host, _slices: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def slice(self, host: Host, _slices: Slice) -> list[ClientSlice]:
         return [self._slice(name, client) for name, client in self._here(host.name)]
 
     def _here(self, host: str) -> list[tuple[str, Client]]:
         return [(name, client) for name, client in sorted(self.declared.items()) if client["host"] == host]
 
-    def _slice(self, name: str, client: Client) -> dict[str, Any]:
+    def _slice(self, name: str, client: Client) -> ClientSlice:
         assert self.gateway.declared is not None
         service = self.services.get(client.get("service", ""))
         model, context = (service.plan["served_name"], service.plan["kv"]["context"]) if service else ("", None)
@@ -61,12 +62,12 @@ class Clients(FleetPart):
             reference, digest = client["image"]["reference"], client["image"]["digest"]
             yield {"reference": reference, "digest": digest, "source": {"kind": kind, **where}, "known": None}
 
-    def apis(self, host: str) -> Iterator[dict[str, Any]]:
+    def apis(self, host: str) -> Iterator[Api]:
         for name, client in self._here(host):
             if not is_loopback(client["listen"]):
                 yield {"port": client["port"], "from": [], "reason": f"the client {name}"}
 
-    def listens(self, host: str) -> Iterator[dict[str, Any]]:
+    def listens(self, host: str) -> Iterator[ListenRow]:
         for name, client in self._here(host):
             who = "who has its key" if client["kind"] == HERMES else "who signs in; without TLS"
             yield {"port": client["port"], "address": client["listen"], "service": name, "who": who}
@@ -128,7 +129,7 @@ def _and(words: Sequence[str]) -> str:
     return " and no ".join(words)
 
 
-def _controller(part: Sequence[Mapping[str, Any]]) -> str:
+def _controller(part: Sequence[ClientSlice]) -> str:
     return "it runs clients of the gateway, whose keys and settings are made here" if part else ""
 
 

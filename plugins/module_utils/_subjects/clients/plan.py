@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ..._base import layout
 from ..._base.addresses import from_its_host, in_url
+from ..._base.slice import ClientSecret, ClientSlice, Files
 from .declared import HERMES, Client
 from .kinds import IN_CERTIFICATES, IN_SETTINGS, KINDS, Way, environment, settings, start, unit
 
@@ -23,7 +23,7 @@ def client_slice(
     context: int | None,
     keys_file: str,
     inventory: str,
-) -> dict[str, Any]:
+) -> ClientSlice:
     """One of ``hosts.<host>.clients``.
 
     client: as `_subjects.clients.declared.decide` completes it. model, context: those of an agent's service. keys_file:
@@ -33,7 +33,7 @@ def client_slice(
     """
     folder, data = layout.client_folder(name), layout.client_data(name)
     run = _docker_run(name, client, way)
-    files = {
+    files: Files = {
         f"{folder}/start": {"mode": "0755", "content": start(client)},
         f"{layout.UNITS}/{layout.client_unit(name)}": {
             "mode": "0644",
@@ -42,10 +42,10 @@ def client_slice(
     }
     for file, content in settings(client, way, model, context).items():
         files[f"{folder}/{file}"] = {"mode": "0644", "content": content}
-    secret = {"kind": client["kind"], "key": client["key"]}
-    secrets = [
-        {"path": f"{folder}/gateway.env", "source": keys_file, **secret},
-        {"path": f"{folder}/own.env", "source": client["secret_file"], **secret, "key": ""},
+    kind = client["kind"]
+    secrets: list[ClientSecret] = [
+        {"path": f"{folder}/gateway.env", "source": keys_file, "kind": kind, "key": client["key"]},
+        {"path": f"{folder}/own.env", "source": client["secret_file"], "kind": kind, "key": ""},
     ]
     return {
         "name": name,

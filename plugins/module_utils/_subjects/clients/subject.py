@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from ..._base.findings import Finding, host_error
 from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.place import Place
+from ..._base.slice import ClientSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, Subject
 from .kinds import gateway_secret, own_secret
 
 _PROCESS = "docker-proxy"
 
 
-def _files(part: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJson]:
+def _files(part: Sequence[ClientSlice]) -> Iterator[Managed | ManagedJson]:
     for client in part:
         yield from managed(client)
         for one in client["secrets"]:

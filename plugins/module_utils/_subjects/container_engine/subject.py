@@ -13,7 +13,8 @@ from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson
 from ..._base.place import Place
 from ..._base.schema import Spec
-from ..._base.subject import Differences, DriftContext, PreflightContext, SliceContext, Subject, with_defaults
+from ..._base.slice import ContainerEngineSlice
+from ..._base.subject import Differences, DriftContext, PreflightContext, SliceContext, Subject
 from ..._host.settings.json_settings import changed_keys, merged
 from .reading import READS, RESTART, needed_rules
 
@@ -60,20 +61,22 @@ RELOADABLE = (
 )
 
 
-def container_engine(here: SliceContext) -> dict[str, Any]:
+def container_engine(here: SliceContext) -> ContainerEngineSlice:
     """``container_engine_plan``."""
     settings = here.settings.get("container_engine", {})
     # by key: an owner's own setting takes none of the others away
     daemon = {**fact("container_engine", "daemon"), **settings.get("daemon", {})}
-    plan = with_defaults("container_engine", {**settings, "daemon": daemon})
-    registries = [
-        {**registry, "key": LOGIN_KEYS.get(registry["name"], registry["name"])} for registry in plan["registries"]
-    ]
-    more = {"registries": registries, "units": {UNIT: "started"}, "reloadable": [*RELOADABLE]}
-    return plan | more | {"restart": settings.get("restart", False)}
+    registries = settings.get("registries", fact("container_engine", "registries"))
+    return {
+        "daemon": daemon,
+        "registries": [{**one, "key": LOGIN_KEYS.get(one["name"], one["name"])} for one in registries],
+        "units": {UNIT: "started"},
+        "reloadable": [*RELOADABLE],
+        "restart": settings.get("restart", False),
+    }
 
 
-def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+def _files(plan: ContainerEngineSlice) -> Iterator[Managed | ManagedJson]:
     """Two JSON files that others also write."""
     yield Managed(posixpath.dirname(_DAEMON), "folder", "0755")
     yield Managed(_DAEMON, "file", "0644")
@@ -126,7 +129,7 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
         )
 
 
-def _overruled(daemon: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[Finding]:
+def _overruled(daemon: Mapping[str, Any], plan: ContainerEngineSlice) -> Iterator[Finding]:
     """What of the owner's wins over our daemon.json, or keeps Docker from starting with it."""
     where = daemon.get("where", {})
     if daemon.get("masked"):
@@ -165,7 +168,7 @@ def _is_ours(name: str) -> bool:
     return (layout.service_of(name) or layout.client_of(name)) is not None
 
 
-def _needs_restart(plan: Mapping[str, Any], daemon: Mapping[str, Any]) -> list[str]:
+def _needs_restart(plan: ContainerEngineSlice, daemon: Mapping[str, Any]) -> list[str]:
     """Our keys of daemon.json that differ and that a running Docker does not take over."""
     if not daemon:
         return []

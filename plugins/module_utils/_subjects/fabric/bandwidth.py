@@ -13,6 +13,7 @@ from typing import Any
 
 from ..._base.findings import Finding, fabric_error, fabric_warning
 from ..._base.place import Place
+from ..._base.slice import Bandwidth, FabricSlice, Gates, Interface, Peer, Rail
 from .hardware import DEGRADED_GBPS, HALF_MBPS, SPEED_MBPS, where
 
 # perftest's own default; the following ports are ours while a measurement runs.
@@ -22,13 +23,13 @@ _CARRIED = 0.9
 POWER_DRAIN_SOURCE = "dgx-spark-playbooks pull request 108; owners' measurements of September 2026"
 
 
-def measurements(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+def measurements(plans: Mapping[str, FabricSlice]) -> dict[str, Bandwidth]:
     """For each host, listen and measure.
 
     listen: [{device, port, client}]. measure: [{name, segment, peer, rails: [{interface, device, server, port}]}].
     Only rails with planned addresses are measured; with link-local ones nothing is known to connect to.
     """
-    plan: dict[str, dict[str, list[dict[str, Any]]]] = {host: {"listen": [], "measure": []} for host in plans}
+    plan: dict[str, Bandwidth] = {host: {"listen": [], "measure": []} for host in plans}
     for host in sorted(plans):
         for pair in _pairs(host, plans[host]["interfaces"]):
             rails = [(one, peer) for one, peer in pair if peer["address"] and one["rdma_device"]]
@@ -37,15 +38,15 @@ def measurements(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
             for name, group in groups if len(rails) > 1 else []:
                 server = group[0][1]["host"]
                 listen = plan[server]["listen"]
-                targets = []
+                targets: list[Rail] = []
                 for one, peer in group:
                     port = FIRST_PORT + len(listen)
-                    listen.append({"device": peer["rdma_device"], "port": port, "client": host})
+                    listen.append({"device": peer["rdma_device"] or "", "port": port, "client": host})
                     targets.append(
                         {
                             "interface": one["name"],
-                            "device": one["rdma_device"],
-                            "server": peer["address"],
+                            "device": one["rdma_device"] or "",
+                            "server": peer["address"] or "",
                             "port": port,
                         }
                     )
@@ -55,11 +56,9 @@ def measurements(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
     return plan
 
 
-def _pairs(
-    host: str, interfaces: Iterable[Mapping[str, Any]]
-) -> Iterator[list[tuple[Mapping[str, Any], Mapping[str, Any]]]]:
+def _pairs(host: str, interfaces: Iterable[Interface]) -> Iterator[list[tuple[Interface, Peer]]]:
     """For each of a host's ports, its halves with the peers that they are measured against: the next ones, by name."""
-    ports: dict[Any, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+    ports: dict[tuple[int | None, str, int | None], list[tuple[Interface, Peer]]] = {}
     for one in (one for one in interfaces if one["kind"] != "link"):
         ends = sorted((peer["host"], peer["interface"]) for peer in one["peers"])
         before = [end for end in ends if end < (host, one["name"])][-1:]
@@ -70,7 +69,7 @@ def _pairs(
     yield from ports.values()
 
 
-def judge_bandwidth(host: str, gates: Mapping[str, float], result: Mapping[str, Any]) -> list[Finding]:
+def judge_bandwidth(host: str, gates: Gates, result: Mapping[str, Any]) -> list[Finding]:
     """The findings of one host's measurements.
 
     gates: for a port of 200 Gb/s; a slower one has to reach the same share of its speed.
@@ -111,9 +110,7 @@ def _not_possible(host: str, result: Mapping[str, Any]) -> Finding:
     )
 
 
-def _judge_one(
-    host: str, gates: Mapping[str, float], one: Mapping[str, Any], result: Mapping[str, Any]
-) -> Iterator[Finding]:
+def _judge_one(host: str, gates: Gates, one: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[Finding]:
     rails: Sequence[Mapping[str, Any]] = one["rails"]
     place = (
         where(host, rails[0]["interface"])
@@ -167,7 +164,7 @@ def _judge_one(
         )
 
 
-def gate(gates: Mapping[str, float], halves: int, speed_mbps: int) -> float:
+def gate(gates: Gates, halves: int, speed_mbps: int) -> float:
     """What has to be reached in Gb/s: the gate of a 200 Gb/s port, or its share of a slower one."""
     if halves == 1:
         return gates["rail_gbps"] * min(1.0, speed_mbps / HALF_MBPS)

@@ -70,7 +70,7 @@ class Fabric:
 _MTU = Place(variable="fleet_fabric", option="mtu")
 
 
-def read_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[Fabric, list[Finding]]:
+def read_fabric(written: object, hosts: Mapping[str, HostFacts]) -> tuple[Fabric, list[Finding]]:
     """The declaration and every problem. A segment with a problem is left out of what is returned."""
     settings, findings = check(FABRIC, {} if written is None else written, Place(variable="fleet_fabric"))
     if findings:

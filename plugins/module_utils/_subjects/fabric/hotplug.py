@@ -18,6 +18,7 @@ from typing import Any
 
 from ..._base.findings import Finding, fabric_error, warning
 from ..._base.place import Place
+from ..._base.slice import FabricSlice, Gates
 from .bandwidth import POWER_DRAIN_SOURCE, gate, power_drain
 from .hardware import DEGRADED_GBPS, SPEED_MBPS
 
@@ -77,7 +78,7 @@ def unproven(adapter: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in adapter["measured"] or adapter["measured"][name]["at_s"] < plugged]
 
 
-def judge_adapter(host: str, plan: Mapping[str, Any], adapter: Mapping[str, Any]) -> list[Finding]:
+def judge_adapter(host: str, plan: FabricSlice, adapter: Mapping[str, Any]) -> list[Finding]:
     """What hot-plug makes of a host's links, beside what `_subjects.fabric.judge` says of each one.
 
     plan: the host's fabric slice. adapter: {marker, enabled, state, plugged_s, measured}, of
@@ -114,9 +115,7 @@ def judge_adapter(host: str, plan: Mapping[str, Any], adapter: Mapping[str, Any]
     return findings
 
 
-def judge_earlier(
-    host: str, gates: Mapping[str, float], adapter: Mapping[str, Any], names: Mapping[str, Place]
-) -> list[Finding]:
+def judge_earlier(host: str, gates: Gates, adapter: Mapping[str, Any], names: Mapping[str, Place]) -> list[Finding]:
     """Measurements since the boot that were below the gate. names: the place of each interface."""
     findings = []
     for name, place in names.items():

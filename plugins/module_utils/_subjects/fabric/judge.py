@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Finding, error, fabric_error, fabric_warning, warning
+from ..._base.slice import FabricSlice, Interface, Peer
 from ..._on_host.gids import Gid, index_of
 from .hardware import SPEED_MBPS, SPEEDS_GBPS, where
 from .hotplug import SEAT, absent, judge_adapter, judge_earlier
 
-Plan = Mapping[str, Any]
 Reading = Mapping[str, Any]
 # MAC address -> the host and interface of each that says it is its own
 Owners = Mapping[str, set[tuple[str, str]]]
@@ -41,7 +41,12 @@ SUBJECTS = {
 
 
 def judge(
-    host: str, plan: Plan, readings: Mapping[str, Reading], left_out: Collection[str] = (), *, measured: bool = False
+    host: str,
+    plan: FabricSlice,
+    readings: Mapping[str, Reading],
+    left_out: Collection[str] = (),
+    *,
+    measured: bool = False,
 ) -> list[Finding]:
     """What is not as planned on one host.
 
@@ -66,7 +71,7 @@ def judge(
     return [*findings, *judge_adapter(host, plan, adapter), *judge_earlier(host, plan["gates"], adapter, known)]
 
 
-def summary(plan: Plan, findings: Iterable[Finding], bandwidth: Mapping[str, Any] | None) -> dict[str, str]:
+def summary(plan: FabricSlice, findings: Iterable[Finding], bandwidth: Mapping[str, Any] | None) -> dict[str, str]:
     """For each subject ``ok``, ``failed``, ``not proven``, ``not used``, and of the bandwidth what became of it.
 
     bandwidth: the result of `fabric_bandwidth`, None where nothing was measured.
@@ -95,8 +100,8 @@ class _Interface:
     def __init__(
         self,
         host: str,
-        wanted: Mapping[str, Any],
-        plan: Plan,
+        wanted: Interface,
+        plan: FabricSlice,
         readings: Mapping[str, Reading],
         owners: Owners,
         left_out: Collection[str],
@@ -139,8 +144,8 @@ class _Interface:
         else:
             yield from self._settings(self.link)
             yield from self._neighbours(self.link)
-            if self.uses_rdma:
-                yield from self._rdma(self.wanted["rdma_device"], self.link)
+            if self.uses_rdma and (device := self.wanted["rdma_device"]):
+                yield from self._rdma(device, self.link)
 
     def _of_peer(self, peer: str, rule: str, *, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
         """What also the other end may be the reason of: no error when the run leaves that host out."""
@@ -219,7 +224,7 @@ class _Interface:
 
     # Neighbours ---------------------------------------------------------------------------------------------------
 
-    def _neighbours(self, link: Mapping[str, Any]) -> Iterator[Finding]:
+    def _neighbours(self, link: Mapping[str, object]) -> Iterator[Finding]:
         seen = {owner for mac in self.asked["answers"].values() for owner in self.owners.get(mac, {("", mac)})}
         for peer in self.wanted["peers"]:
             expected = (peer["host"], peer["interface"])
@@ -230,7 +235,7 @@ class _Interface:
             else:
                 yield self._wrong_neighbour(peer, seen)
 
-    def _wrong_neighbour(self, peer: Mapping[str, Any], seen: set[tuple[str, str]]) -> Finding:
+    def _wrong_neighbour(self, peer: Peer, seen: set[tuple[str, str]]) -> Finding:
         expected = where(peer["host"], peer["interface"]).text
         strangers = [where(host, name).text if host else f"an unknown machine ({name})" for host, name in sorted(seen)]
         if self.wanted["kind"] == "cable" and strangers:
@@ -246,7 +251,7 @@ class _Interface:
         remedy = f"see that {peer['host']} is converged (site.yml) and its interface up"
         return self._of_peer(peer["host"], "fabric-no-peer", found=found, expected=expected, remedy=remedy)
 
-    def _frames(self, peer: Mapping[str, Any], link: Mapping[str, Any]) -> Iterator[Finding]:
+    def _frames(self, peer: Peer, link: Mapping[str, Any]) -> Iterator[Finding]:
         """Link-local addresses are not planned: the peer's are those that its interface answered for."""
         its = (peer["host"], peer["interface"])
         answered = [address for address, mac in self.asked["answers"].items() if its in self.owners.get(mac, ())]

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from ..._base.findings import Finding, fabric_hint
 from ..._base.layout import LIBRARY, MARK
 from ..._base.place import Place
+from ..._base.slice import FabricSlice, FileEntry, Files, Identity, Interface, Peer
 from ..._host.netplan import document as netplan
 from .addresses import Addressed, allocate
 from .bandwidth import measurements
@@ -31,7 +31,7 @@ _GUARD = {
 }
 
 
-def plan_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[dict[str, dict[str, Any]], list[Finding]]:
+def plan_fabric(written: object, hosts: Mapping[str, HostFacts]) -> tuple[dict[str, FabricSlice], list[Finding]]:
     """Each host's fabric slice, and every problem of the declaration. Never raises for what an owner wrote.
 
     written: ``fleet_fabric``, or None. A slice is a plain map::
@@ -55,11 +55,12 @@ def plan_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[dict[str,
     addressed, problems = allocate(fabric.settings, fabric.segments, hosts)
     findings = [*findings, *problems, *_mode_hints(fabric.settings, addressed)]
     slices = {name: _slice(name, fabric.settings, addressed, hosts[name]) for name in sorted(hosts)}
-    bandwidth = measurements(slices)
-    return {name: part | {"bandwidth": bandwidth[name]} for name, part in slices.items()}, findings
+    for name, measured in measurements(slices).items():
+        slices[name]["bandwidth"] = measured
+    return slices, findings
 
 
-def guard_files() -> dict[str, dict[str, str]]:
+def guard_files() -> Files:
     """What changes netplan files on a host and takes a change back, ``{path: {mode, source}}``."""
     return {path: {"mode": "0644", "source": source} for path, source in _GUARD.items()}
 
@@ -78,7 +79,7 @@ def _mode_hints(settings: FabricDeclared, addressed: Sequence[Addressed]) -> Ite
         )
 
 
-def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], facts: HostFacts) -> dict[str, Any]:
+def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], facts: HostFacts) -> FabricSlice:
     interfaces = [
         interface
         for one in addressed
@@ -91,14 +92,15 @@ def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], 
     document = netplan.document(ours, settings["mode"]) if ours else {}
     rails = [interface["name"] for interface in ours if interface["kind"] != "link"]
     sysctl = _sysctl(rails)
-    own = {netplan.PATH: {"mode": netplan.MODE, "content": netplan.text(document) if document else None}}
+    own: Files = {netplan.PATH: {"mode": netplan.MODE, "content": netplan.text(document) if document else None}}
+    pre_up: FileEntry = {"mode": "0755", "source": _PRE_UP} if rails else {"mode": "0755", "content": None}
     return {
         "mode": settings["mode"],
         "keeper": settings["keeper"],
         "transport": settings["transport"],
         "rails": settings["rails"],
-        "hotplug": settings["hotplug"],
-        "gates": dict(settings["gates"]),
+        "hotplug": str(settings["hotplug"]),
+        "gates": {**settings["gates"]},
         "management": {"interface": settings["management"]["interface"], "address": facts.address},
         "interfaces": interfaces,
         "sysctl": sysctl,
@@ -106,7 +108,7 @@ def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], 
         "files": {
             **(own if settings["keeper"] == "fleet" else {}),
             netplan.NETWORKMANAGER: {"mode": "0644", "content": netplan.networkmanager(rails) if rails else None},
-            netplan.NETWORKMANAGER_PRE_UP: {"mode": "0755", **({"source": _PRE_UP} if rails else {"content": None})},
+            netplan.NETWORKMANAGER_PRE_UP: pre_up,
             SYSCTL_PATH: {"mode": "0644", "content": _sysctl_text(sysctl) if sysctl else None},
             **(guard_files() if ours else {}),
         },
@@ -114,7 +116,7 @@ def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], 
     }
 
 
-def _interfaces(end: End, settings: FabricDeclared, one: Addressed) -> Iterator[dict[str, Any]]:
+def _interfaces(end: End, settings: FabricDeclared, one: Addressed) -> Iterator[Interface]:
     """The interfaces of one end: both halves of a port, or a link's single interface."""
     segment = one.segment
     others = [other for other in segment.ends if other != end]
@@ -128,7 +130,7 @@ def _interfaces(end: End, settings: FabricDeclared, one: Addressed) -> Iterator[
             "segment": segment.name,
             "mtu": segment.mtu if is_link else settings["mtu"],
             "speed_mbps": _speed(end, settings, segment),
-            "peers": [{"host": other.host, **_peer(other, settings, one, half)} for other in others],
+            "peers": [_peer(other, settings, one, half) for other in others],
         }
 
 
@@ -138,8 +140,7 @@ def _speed(end: End, settings: FabricDeclared, segment: Segment) -> int | None:
     return next((settings["speeds"][str(one)] * 1000 for one in ends if str(one) in settings["speeds"]), None)
 
 
-def _identity(end: End, settings: FabricDeclared, one: Addressed, half: int | None) -> dict[str, Any]:
-    """What names an interface of an end: its name, port, half, RDMA device and address with prefix."""
+def _identity(end: End, settings: FabricDeclared, one: Addressed, half: int | None) -> Identity:
     address = str(one.addresses[end][half or 0])
     if half is None:
         return {"name": end.port, "port": None, "half": None, "rdma_device": None, "address": address}
@@ -153,10 +154,11 @@ def _identity(end: End, settings: FabricDeclared, one: Addressed, half: int | No
     }
 
 
-def _peer(end: End, settings: FabricDeclared, one: Addressed, half: int | None) -> dict[str, Any]:
+def _peer(end: End, settings: FabricDeclared, one: Addressed, half: int | None) -> Peer:
     identity = _identity(end, settings, one, half)
     address = identity["address"]
     return {
+        "host": end.host,
         "interface": identity["name"],
         "port": identity["port"],
         "half": identity["half"],

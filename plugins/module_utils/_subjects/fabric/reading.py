@@ -112,7 +112,7 @@ def read_adapter(run: Run, names: Iterable[str]) -> dict[str, Any]:
     return adapter | {"unproven": hotplug.unproven(adapter, names)}
 
 
-def keep_measured(rows: Mapping[str, Mapping[str, Any]]) -> None:
+def keep_measured(rows: Mapping[str, Mapping[str, object]]) -> None:
     """Remember, until the next boot, what each interface sent alone: {gbps, peer, speed_mbps}."""
     path = Path(hotplug.MEASURED)
     known = hotplug.parse_measured(_text(path))

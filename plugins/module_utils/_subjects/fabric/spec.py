@@ -7,6 +7,7 @@ from typing import NotRequired, TypedDict
 
 from ..._base.gb10 import fact
 from ..._base.schema import Spec
+from ..._base.slice import Gates
 from .hardware import SPEEDS_GBPS
 
 MTU: int = fact("fabric", "mtu")
@@ -117,11 +118,6 @@ FABRIC: Spec = {
         },
     },
 }
-
-
-class Gates(TypedDict):
-    rail_gbps: float
-    port_gbps: float
 
 
 class Management(TypedDict):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..._base.findings import Difference, Finding
+from ..._base.plan import Plan
 from ..._base.subject import SITE, Differences, DriftContext, PreflightContext, Questions, Subject, Unknown
 from ..._host.netplan.document import PATH as NETPLAN
 from ..._host.netplan.judge import foreign_remedy
@@ -38,7 +39,7 @@ def _questions(asked: Questions) -> Mapping[str, Any]:
     }
 
 
-def rail_addresses(plan: Mapping[str, Any]) -> list[str]:
+def rail_addresses(plan: Plan) -> list[str]:
     """Of all rails of the fleet."""
     return sorted(
         one["address"].partition("/")[0]
@@ -55,7 +56,7 @@ def _differences(view: DriftContext) -> Differences:
         yield from _judged(view, readings)
 
 
-def _judged(view: DriftContext, readings: Mapping[str, Mapping[str, Any]]) -> Differences:
+def _judged(view: DriftContext, readings: Mapping[str, Mapping[str, object]]) -> Differences:
     """One host's rails. readings: of all hosts that could be read, since they show whose MAC address answers."""
     fabric = view.slice["fabric"]
     places = {where(view.host, one["name"]): one for one in fabric["interfaces"]}

@@ -10,12 +10,13 @@ are left alone. Where a gateway is declared, the APIs are the gateways' alone, o
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
+from ..._base.declared_host import Allow, FleetFirewall, HostFirewall
 from ..._base.findings import Finding, error
 from ..._base.place import Place
 from ..._base.schema import Spec
+from ..._base.slice import Api, FabricSlice, Neighbour, Opening, Rules
 
 _SOURCE = {"type": "str", "expected": "an address or a network, such as 10.0.0.0/8"}
 ALLOW: Spec = {
@@ -43,7 +44,7 @@ HOST: Spec = {
 }
 
 
-def wrong_sources(allow: Iterable[Mapping[str, Any]], place: Place) -> Iterator[Finding]:
+def wrong_sources(allow: Iterable[Allow], place: Place) -> Iterator[Finding]:
     for index, entry in enumerate(allow):
         for source in entry["from"]:
             try:
@@ -55,12 +56,12 @@ def wrong_sources(allow: Iterable[Mapping[str, Any]], place: Place) -> Iterator[
 
 
 def plan_firewall(
-    settings: Mapping[str, Any],
-    of_fleet: Mapping[str, Any],
-    apis: Iterable[Mapping[str, Any]],
+    settings: HostFirewall | None,
+    of_fleet: FleetFirewall,
+    apis: Iterable[Api],
     peers: Iterable[str],
-    fabric: Mapping[str, Any],
-) -> dict[str, Any]:
+    fabric: FabricSlice,
+) -> Rules:
     """``firewall_plan``: ``{state, open: [{port, protocol, from, reason}], neighbours: [{interface, address}], shut}``;
     port is None with the protocol vrrp.
 
@@ -71,26 +72,27 @@ def plan_firewall(
     state: ``closed``, but for what is in ``open``; ``limited``: of an open host those ports alone are filtered, to what
     ``open`` says of them; ``open``.
     """
-    peers, apis = sorted({*peers}), [{"protocol": "tcp", **api} for api in apis]
-    allowed = [dict(entry) for entry in (*of_fleet.get("allow", ()), *settings.get("allow", ()))]
-    if (settings.get("state") or ("closed" if peers else "open")) == "open":
-        limited = [api for api in apis if api["from"]]
+    own: HostFirewall = settings or {"allow": [], "shut": []}
+    peers = sorted({*peers})
+    opened: list[Opening] = [{**api, "protocol": api.get("protocol", "tcp")} for api in apis]
+    allowed: list[Opening] = [{**entry} for entry in [*of_fleet.get("allow", []), *own["allow"]]]
+    if (own.get("state") or ("closed" if peers else "open")) == "open":
+        limited = [api for api in opened if api["from"]]
         ports = {api["port"] for api in limited}
         also = [entry for entry in allowed if entry["port"] in ports and entry["protocol"] == "tcp"]
         state = "limited" if limited else "open"
         return {"state": state, "open": [*limited, *(also if limited else [])], "neighbours": [], "shut": []}
-    opened = [*apis, *allowed]
-    shut = sorted({*settings.get("shut", ())})
-    return {"state": "closed", "open": opened, "neighbours": _neighbours(peers, fabric), "shut": shut}
+    shut = sorted({*own["shut"]})
+    return {"state": "closed", "open": [*opened, *allowed], "neighbours": _neighbours(peers, fabric), "shut": shut}
 
 
-def _neighbours(peers: Iterable[str], fabric: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _neighbours(peers: Iterable[str], fabric: FabricSlice) -> list[Neighbour]:
     """Hosts at the other ends of the cables, and ranks that are reached in another way."""
-    over_cables = [
+    over_cables: list[Neighbour] = [
         {"interface": interface["name"], "address": peer["address"]}
         for interface in fabric["interfaces"]
         for peer in interface["peers"]
-        if peer.get("address")
+        if peer["address"]
     ]
     known = {one["address"] for one in over_cables}
     return over_cables + [{"interface": None, "address": peer} for peer in peers if peer not in known]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._base import layout
+from ..._base.slice import Neighbour, Opening, Rules
 
 TABLE = "inet gb10_fleet"
 # The bridge of Docker's first network, and those of others by their ids. An owner's own bridge may have any other name,
@@ -47,7 +48,7 @@ def named_networks(text: str) -> list[Network]:
     return sorted(Network(interface, tuple(subnets)) for interface, subnets in found.items())
 
 
-def ruleset(plan: Mapping[str, Any], ssh_ports: Sequence[int], networks: Sequence[Network] = ()) -> str:
+def ruleset(plan: Rules, ssh_ports: Sequence[int], networks: Sequence[Network] = ()) -> str:
     """The file's text; an empty one for an open host. ValueError without a port for SSH, which would shut it out.
 
     networks: Docker's own, whose containers reach what is open for everybody but SSH, and names (DNS).
@@ -58,7 +59,9 @@ def ruleset(plan: Mapping[str, Any], ssh_ports: Sequence[int], networks: Sequenc
         return _limited(plan["open"])
     if not ssh_ports:
         raise ValueError("no port of SSH is known on this host: closing it would lock its owner out")
-    openings = [{"port": port, "protocol": "tcp", "from": [], "reason": "SSH"} for port in sorted({*ssh_ports})]
+    openings: list[Opening] = [
+        {"port": port, "protocol": "tcp", "from": [], "reason": "SSH"} for port in sorted({*ssh_ports})
+    ]
     return _TEXT.format(
         table=TABLE,
         containers="".join(line for network in networks for line in _of_containers(network)),
@@ -88,10 +91,10 @@ def closes(text: str) -> bool:
     return "chain from_containers" in text
 
 
-def _limited(openings: Sequence[Mapping[str, Any]]) -> str:
+def _limited(openings: Sequence[Opening]) -> str:
     """Each of the ports is open to whom its openings name, and everything else is left alone."""
     reached = [opening for opening in openings if opening["port"]]
-    ports = ", ".join(map(str, sorted({opening["port"] for opening in reached})))
+    ports = ", ".join(map(str, sorted({port for opening in openings if (port := opening["port"])})))
     lines = [line for opening in openings for line in _accepts(opening, _to_port(opening))]
     if len(reached) < len(openings):
         lines.append(f"        meta l4proto {_VRRP} counter drop")
@@ -104,7 +107,7 @@ def _limited(openings: Sequence[Mapping[str, Any]]) -> str:
     return _LIMITED.format(table=TABLE, openings="\n".join(lines), published="\n".join(published))
 
 
-def _to_port(opening: Mapping[str, Any]) -> str:
+def _to_port(opening: Opening) -> str:
     """How what comes is known; VRRP has no ports."""
     return f"meta l4proto {_VRRP}" if opening["protocol"] == "vrrp" else "{protocol} dport {port}"
 
@@ -120,12 +123,12 @@ def _comes_from(interface: str, subnet: str) -> str:
     return f'iifname "{interface}" {"ip6" if ":" in subnet else "ip"} saddr {subnet}'
 
 
-def _neighbour(one: Mapping[str, Any]) -> str:
+def _neighbour(one: Neighbour) -> str:
     here = f'iifname "{one["interface"]}" ' if one["interface"] else ""
     return f"        {here}ip saddr {one['address']} accept"
 
 
-def _accepts(opening: Mapping[str, Any], match: str) -> Iterable[str]:
+def _accepts(opening: Opening, match: str) -> Iterable[str]:
     """One line an address family that the sources have; one for all without sources."""
     words = (
         match.format(**opening) + " accept" + (f" comment {_quoted(opening['reason'])}" if opening["reason"] else "")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Difference, Finding, host_error
+from ..._base.slice import Files, FirewallSlice, Rules
 from ..._base.subject import (
     Differences,
     DriftContext,
@@ -30,17 +31,20 @@ _UNITS = {
 }
 
 
-def firewall(here: SliceContext) -> dict[str, Any]:
+def firewall(here: SliceContext) -> FirewallSlice:
     """``firewall_plan``."""
-    settings = here.settings.get("firewall", {})
-    return with_files(plan_firewall(settings, here.fleet["firewall"], here.apis, here.peers, here.slices["fabric"]))
+    return with_files(
+        plan_firewall(
+            here.settings.get("firewall"), here.fleet["firewall"], here.apis, here.peers, here.slices["fabric"]
+        )
+    )
 
 
-def with_files(plan: Mapping[str, Any]) -> dict[str, Any]:
+def with_files(plan: Rules) -> FirewallSlice:
     """The plan with our units; on a host that is open they are not to be."""
     is_filtered = plan["state"] != "open"
-    files = {
-        path: {"mode": "0644", **({"source": source} if is_filtered else {"content": None})}
+    files: Files = {
+        path: {"mode": "0644", "source": source} if is_filtered else {"mode": "0644", "content": None}
         for path, source in _UNITS.items()
     }
     return {**plan, "files": files, "units": {UNIT: "enabled"} if is_filtered else {}}
@@ -97,10 +101,10 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     if plan["state"] != "closed" or look.state.get("closed"):
         return
     known = {(one["protocol"], one["port"]) for one in plan["open"]}
-    for protocol, part in (("tcp", "listening"), ("udp", "listening_udp")):
+    for protocol, found in (("tcp", look.state.get("listening")), ("udp", look.state.get("listening_udp"))):
         listeners = {
             one["port"]: one
-            for one in look.state.get(part) or ()
+            for one in found or ()
             if not one["local"] and one["process"] not in _SYSTEM and (protocol == "tcp" or one["port"] < _ASKING)
         }
         for port, one in sorted(listeners.items()):

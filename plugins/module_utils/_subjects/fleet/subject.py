@@ -15,6 +15,7 @@ from typing import Any
 from ..._base.findings import Finding, error
 from ..._base.place import Place
 from ..._base.schema import Spec, check
+from ..._base.slice import Api, ListenRow, Slice
 from ..._engines.decided import Decided
 from ..._engines.declaration import ServiceData
 from ..._engines.placed import Host
@@ -94,7 +95,7 @@ class FleetPart:
         """Its part of the plan as a whole."""
         return None
 
-    def slice(self, host: Host, _slices: Mapping[str, Any]) -> Any:
+    def slice(self, host: Host, _slices: Slice) -> Any:
         """Its part of a host's slice. slices: what else was decided of the host by then."""
         raise NotImplementedError
 
@@ -102,11 +103,11 @@ class FleetPart:
         """What is wrong with it on a host."""
         return ()
 
-    def apis(self, _host: str) -> Iterable[dict[str, Any]]:
+    def apis(self, _host: str) -> Iterable[Api]:
         """Its ports on a host, as `_base.subject.SliceContext.apis` has them."""
         return ()
 
-    def listens(self, _host: str) -> Iterable[dict[str, Any]]:
+    def listens(self, _host: str) -> Iterable[ListenRow]:
         """Where it listens on a host and for whom, as `_plan.listens` has them."""
         return ()
 
@@ -118,15 +119,15 @@ class FleetPart:
 Planned = tuple[FleetPart, Sequence[Finding]]
 
 
-def _as_written(_declared: Any, _context: DeclareContext) -> Iterator[Finding]:
+def _as_written(_declared: object, _context: DeclareContext) -> Iterator[Finding]:
     yield from ()
 
 
-def _claims_nothing(_declared: Any, _hosts: Mapping[str, Host]) -> Claims:
+def _claims_nothing(_declared: object, _hosts: Mapping[str, Host]) -> Claims:
     return Claims()
 
 
-def _needs_nothing(_part: Any) -> str:
+def _needs_nothing(_part: object) -> str:
     return ""
 
 
@@ -168,7 +169,7 @@ class Declarations:
 
 
 def declare(
-    subjects: Iterable[FleetSubject], written: Mapping[str, Any], context: DeclareContext, taken: Taken
+    subjects: Iterable[FleetSubject], written: Mapping[str, object], context: DeclareContext, taken: Taken
 ) -> tuple[Declarations, list[Finding]]:
     """written: the variables of the fleet, None for one that nobody wrote. taken: who has which port of a host."""
     declared: dict[str, Any] = {}

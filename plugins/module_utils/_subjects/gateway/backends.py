@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..._base.findings import Finding, did_you_mean, error
 from ..._base.place import Place
+from ..._base.slice import ExampleRequest
 
 # One word of HAProxy's maps.
 _WORD = re.compile(r"[^\s#\"'\\\\%]{1,200}")
@@ -36,7 +36,7 @@ class Endpoint:
     key: str = ""
     tls_name: str = ""
     context: int | None = None
-    example: Mapping[str, Any] | None = None
+    example: ExampleRequest | None = None
 
 
 @dataclass(frozen=True)

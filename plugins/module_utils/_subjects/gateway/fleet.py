@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..._base.addresses import is_address
 from ..._base.findings import Finding, error
+from ..._base.slice import Api, GatewaySlice, ListenRow, Slice
 from ..._engines.decided import Decided
 from ..._engines.placed import Host, Placed
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
@@ -36,13 +37,13 @@ class Gateway(FleetPart):
     def shown(self) -> dict[str, Any] | None:
         return shown(self.declared, self.offered) if self.declared else None
 
-    def slice(self, host: Host, slices: Mapping[str, Any]) -> dict[str, Any]:
+    def slice(self, host: Host, slices: Slice) -> GatewaySlice:
         if not self.declared or host.name not in self.declared["hosts"]:
             return {}
         interface = slices["fabric"]["management"]["interface"]
         return gateway_slice(self.declared, self.offered, self.inventory, host.name, interface)
 
-    def apis(self, host: str) -> Iterator[dict[str, Any]]:
+    def apis(self, host: str) -> Iterator[Api]:
         if self.declared and host in self.declared["hosts"]:
             for _key, port in ports(self.declared):
                 yield {"port": port, "from": [], "reason": "the gateway"}
@@ -50,7 +51,7 @@ class Gateway(FleetPart):
             if others:
                 yield {"port": None, "protocol": "vrrp", "from": others, "reason": "the other gateways"}
 
-    def listens(self, host: str) -> Iterator[dict[str, Any]]:
+    def listens(self, host: str) -> Iterator[ListenRow]:
         if self.declared and host in self.declared["hosts"]:
             (_, port), *redirects = ports(self.declared)
             who = f"clients with a key of {self.declared['keys_file']}, over TLS"
@@ -72,7 +73,8 @@ def plan(declared: GatewayDeclared | None, context: PlanContext) -> Planned:
 
 
 def _endpoint(service: Decided) -> Endpoint:
-    placed, model = service.placed, service.plan["served_name"]
+    placed, model, readiness = service.placed, service.plan["served_name"], service.ranks[0].supervisor.readiness
+    assert readiness is not None  # since a gateway is declared
     return Endpoint(
         service=placed.name,
         model=model,
@@ -80,11 +82,11 @@ def _endpoint(service: Decided) -> Endpoint:
         address=placed.address,
         port=placed.port,
         slots=service.slots,
-        readiness=service.ranks[0].supervisor["readiness"]["port"],
+        readiness=readiness.port,
         key=placed.settings.get("api_key_file") or "",
         tls_name=_tls_name(placed) if placed.tls else "",
         context=service.plan["kv"]["context"],
-        example=asdict(placed.engine.example(placed.recipe["kind"], model)),
+        example=placed.engine.example(placed.recipe["kind"], model).as_data(),
     )
 
 
@@ -114,7 +116,7 @@ def _unreachable(placed: Placed, gateways: Sequence[str]) -> Iterator[Finding]:
         )
 
 
-def _controller(part: Mapping[str, Any]) -> str:
+def _controller(part: GatewaySlice) -> str:
     return "it runs the gateway, whose keys and settings are made here" if part else ""
 
 

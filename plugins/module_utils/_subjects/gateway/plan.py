@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..._base import layout
+from ..._base.slice import GatewayRequest, GatewaySlice
 from . import bodies, floating, haproxy
 from .backends import Backend
 from .declared import GatewayDeclared, url
@@ -21,7 +22,7 @@ KEY_FORM = 'key {"key": %s}\n'
 
 def gateway_slice(
     gateway: GatewayDeclared, offered: Sequence[Backend], inventory: str, host: str, interface: str
-) -> dict[str, Any]:
+) -> GatewaySlice:
     """``hosts.<host>.gateway`` of a gateway's host; the others have an empty one.
 
     gateway: as `_subjects.gateway.declared.decide` completes it. inventory: whose it is. interface: of the host's
@@ -70,7 +71,7 @@ def gateway_slice(
             "ca": layout.trusted_ca(inventory) if tls["ca"] else None,
             "names": tls["names"],
             "models": [name for backend in offered for name in backend.names],
-            "requests": [_request(backend) for backend in offered if _is_json(backend)],
+            "requests": [*_requests(offered)],
         },
     }
 
@@ -86,14 +87,12 @@ def _files(gateway: GatewayDeclared, offered: Sequence[Backend]) -> dict[str, st
     }
 
 
-def _is_json(backend: Backend) -> bool:
-    """Whether its model is found in a request's body. A form, as sound is sent in, names it by the header X-Model."""
-    example = backend.servers[0].example
-    return example is not None and not example["sound_s"]
-
-
-def _request(backend: Backend) -> dict[str, Any]:
-    return {"model": backend.model, "example": dict(backend.servers[0].example or {})}
+def _requests(offered: Sequence[Backend]) -> Iterator[GatewayRequest]:
+    """Those whose model is found in the body. A form, as sound is sent in, names it by the header X-Model."""
+    for backend in offered:
+        example = backend.servers[0].example
+        if example is not None and not example["sound_s"]:
+            yield {"model": backend.model, "example": example}
 
 
 def shown(gateway: GatewayDeclared, offered: Sequence[Backend]) -> dict[str, Any]:

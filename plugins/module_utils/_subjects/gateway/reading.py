@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._base import layout
+from ..._base.slice import GatewaySlice
 from ..._host.probe.parts import Part
 
 CONFIG = f"{layout.GATEWAY}/haproxy.cfg"
@@ -67,7 +68,7 @@ def has_address(address: str) -> bool:
     return True
 
 
-def secret_paths(part: Mapping[str, Any]) -> list[str]:
+def secret_paths(part: GatewaySlice) -> list[str]:
     """What no plan holds, on the gateway's host. part: of the host's slice."""
     keys = [one["path"] for one in (part["clients"], *part["backend_keys"])]
     return [*keys, *(part["tls"][kind]["path"] for kind in ("certificate", "key"))]

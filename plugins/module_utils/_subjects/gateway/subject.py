@@ -10,6 +10,7 @@ from ..._base import layout
 from ..._base.findings import Finding, host_error, host_warning
 from ..._base.managed import Managed, ManagedJson, keyed, managed
 from ..._base.place import Place
+from ..._base.slice import GatewaySlice, Slice
 from ..._base.subject import Differences, DriftContext, PreflightContext, Questions, Subject, Unknown
 from .clients import clients_map
 from .reading import READS, secret_paths
@@ -17,12 +18,12 @@ from .reading import READS, secret_paths
 _PROCESS = "haproxy"
 
 
-def _files(part: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+def _files(part: GatewaySlice) -> Iterator[Managed | ManagedJson]:
     yield from managed(part)
     yield from secrets_of(part)
 
 
-def secrets_of(part: Mapping[str, Any]) -> Iterator[Managed]:
+def secrets_of(part: GatewaySlice) -> Iterator[Managed]:
     """What no plan holds, made of the controller's files. part: of the slice of a gateway's host; empty elsewhere."""
     if not part:
         return
@@ -30,12 +31,11 @@ def secrets_of(part: Mapping[str, Any]) -> Iterator[Managed]:
     yield Managed(clients["path"], "file", "0600", secret=True, source=clients["source"], rendered=clients_map)
     for key in part["backend_keys"]:
         yield Managed(key["path"], "file", "0600", secret=True, source=key["source"], rendered=keyed(key["form"]))
-    for kind in ("certificate", "key"):
-        file = part["tls"][kind]
+    for file in (part["tls"]["certificate"], part["tls"]["key"]):
         yield Managed(file["path"], "file", "0600", secret=True, source=file["source"])
 
 
-def files_of(slice_: Mapping[str, Any]) -> list[str]:
+def files_of(slice_: Slice) -> list[str]:
     """What a gateway reads when it starts, of its host's slice; none where it is no gateway's."""
     part, trusted = slice_["gateway"], slice_["tls"]
     if not part:
@@ -60,7 +60,7 @@ def _differences(view: DriftContext) -> Differences:
                 expected="no such file",
                 remedy="run site.yml, which removes it",
             )
-    unit = (view.state["units"] or {}).get(part.get("unit"))
+    unit = (view.state["units"] or {}).get(part["unit"]) if part else None
     if not part or read is None or not unit or unit["active"] != "active":
         return  # reported with the units
     if read["unread"]:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ..._base import layout
+from ..._base.slice import Files, TuningSlice
 
 # Sorts behind 99-sysctl.conf, the link to /etc/sysctl.conf: the file that is read last wins at boot.
 SYSCTL = "/etc/sysctl.d/99-zz-gb10-fleet.conf"
@@ -19,7 +19,7 @@ SWAP_TARGET = "/etc/systemd/system/swap.target"
 MASKED = "/dev/null"
 
 
-def tuning_files(plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def tuning_files(plan: TuningSlice) -> Files:
     """``{path: {mode, content}}`` for a host_tuning slice; content null where no file of ours is to be."""
     sysctl, read_ahead, memlock = plan.get("sysctl"), plan.get("read_ahead_kb"), plan.get("memlock")
     texts = {
@@ -34,7 +34,7 @@ def tuning_files(plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def tuning_links(plan: Mapping[str, Any]) -> dict[str, str | None]:
+def tuning_links(plan: TuningSlice) -> dict[str, str | None]:
     """``{path: target}`` for a host_tuning slice: what systemd takes at the next boot; null where no link is to be."""
     links: dict[str, str | None] = {}
     if "default_target" in plan:

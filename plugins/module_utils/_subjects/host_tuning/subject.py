@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
+from ..._base.declared_host import HostData
 from ..._base.findings import Finding, host_error
 from ..._base.gb10 import fact
 from ..._base.place import Place
 from ..._base.schema import Spec
+from ..._base.slice import TuningSlice
 from ..._base.subject import (
     Differences,
     DriftContext,
     PreflightContext,
     Questions,
-    SliceContext,
     Subject,
     with_defaults,
 )
@@ -46,24 +47,24 @@ SPEC: Spec = {
 }
 
 
-def host_tuning(here: SliceContext) -> dict[str, Any]:
+def host_tuning(settings: HostData) -> TuningSlice:
     """``host_tuning_plan``: what holds for GB10, with this host's own values; single kernel settings too.
 
     files: ``{path: {mode, content}}``, links: ``{path: target}``; null where nothing of ours is to be.
     """
-    settings = here.settings.get("host_tuning", {})
-    plan = with_defaults("host_tuning", settings)
-    sysctl = {**fact("host_tuning", "sysctl"), **settings.get("sysctl", {})}
-    plan |= {"sysctl": {key: value for key, value in sorted(sysctl.items()) if value is not None}}
-    return plan | {"files": tuning_files(plan), "links": tuning_links(plan)}
+    own = settings.get("host_tuning", {})
+    sysctl = {**fact("host_tuning", "sysctl"), **own.get("sysctl", {})}
+    plan = cast(TuningSlice, with_defaults("host_tuning", own))
+    plan["sysctl"] = {key: value for key, value in sorted(sysctl.items()) if value is not None}
+    return {**plan, "files": tuning_files(plan), "links": tuning_links(plan)}
 
 
-def impossible(tuning: Mapping[str, Any]) -> list[Finding]:
+def impossible(tuning: TuningSlice) -> list[Finding]:
     """What of a slice no kernel can be set to."""
     return contradictions(tuning["sysctl"], Place(variable="fleet_host", option="host_tuning.sysctl"))
 
 
-def named_paths(tuning: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def named_paths(tuning: TuningSlice) -> Iterator[tuple[str, str]]:
     """(what is declared, the path by which a host knows it), of names that the plan can't judge."""
     for key in tuning.get("sysctl", {}):
         yield f"sysctl.{key}", str(sysctl_path(key))
@@ -134,5 +135,10 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
 
 
 HOST_TUNING = Subject(
-    "host_tuning", SPEC, host_tuning, questions=_questions, differences=_differences, obstacles=_obstacles
+    "host_tuning",
+    SPEC,
+    lambda here: host_tuning(here.settings),
+    questions=_questions,
+    differences=_differences,
+    obstacles=_obstacles,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ..._base.findings import Finding
+from ..._base.slice import MemoryGuardSlice, Slice
 from ..._engines.placed import Host
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
 from .subject import memory_guard, refused
@@ -19,7 +19,7 @@ class MemoryGuard(FleetPart):
 
     left: Mapping[str, int]
 
-    def slice(self, host: Host, _slices: Mapping[str, Any]) -> dict[str, Any]:
+    def slice(self, host: Host, _slices: Slice) -> MemoryGuardSlice:
         return memory_guard(host.settings, self.left[host.name])
 
     def judge(self, host: Host) -> Iterator[Finding]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ..._base import layout
 from ..._base.declared_host import HostData
@@ -13,6 +12,7 @@ from ..._base.gb10 import fact
 from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._base.sizes import gib, size
+from ..._base.slice import FileEntry, MemoryGuardSlice
 from ..._base.subject import Subject
 
 _PLACE = Place(variable="fleet_host", option="memory_guard")
@@ -25,7 +25,7 @@ SPEC: Spec = {
 _PROGRAM = "plugins/module_utils/_on_host/memory_guard.py"
 
 
-def memory_guard(settings: HostData, left: int) -> dict[str, Any]:
+def memory_guard(settings: HostData, left: int) -> MemoryGuardSlice:
     """``hosts.<host>.memory_guard``: ``{enabled, unit, units, files}``; without the guard no unit of ours is to be
     there. It is the host's, whichever inventory asks for it: it guards the engines of all.
 
@@ -33,14 +33,14 @@ def memory_guard(settings: HostData, left: int) -> dict[str, Any]:
     """
     enabled = _is_enabled(settings)
     text = _unit(*floors(settings, left)) if enabled else None
-    program = {"source": _PROGRAM} if enabled else {"content": None}
+    program: FileEntry = {"mode": "0644", "source": _PROGRAM} if enabled else {"mode": "0644", "content": None}
     return {
         "enabled": enabled,
         "unit": layout.MEMORY_GUARD_UNIT,
         "units": {layout.MEMORY_GUARD_UNIT: "started"} if enabled else {},
         "files": {
             f"{layout.UNITS}/{layout.MEMORY_GUARD_UNIT}": {"mode": "0644", "content": text},
-            layout.MEMORY_GUARD_PROGRAM: {"mode": "0644", **program},
+            layout.MEMORY_GUARD_PROGRAM: program,
         },
     }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
 
 from .rules import Alert, alerts, is_recorded
 
@@ -41,7 +40,7 @@ code { background: #f3f3f3; padding: 0 .3rem }
 .critical { color: #b00020 } .warning { color: #8a5a00 } .well { color: #1b6e3c }"""
 
 
-def page(inventory: str, limits: Mapping[str, Any], recorded: Collection[str]) -> str:
+def page(inventory: str, limits: Mapping[str, object], recorded: Collection[str]) -> str:
     """limits, recorded: as in `rules.alerts`."""
     return f"""\
 <!DOCTYPE html>

@@ -10,6 +10,7 @@ from typing import Any
 from ..._base.addresses import in_url
 from ..._base.findings import Finding, error
 from ..._base.gb10 import fact
+from ..._base.slice import Api, ListenRow, MonitoringSlice, Slice
 from ..._engines.decided import Decided
 from ..._engines.placed import Host
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
@@ -37,7 +38,7 @@ class Monitoring(FleetPart):
     inventory: str = ""
     left: Mapping[str, int] = field(default_factory=dict)
     disk_gib: float = 0
-    load_s: int = 0
+    load_s: float = 0
 
     @property
     def sources(self) -> list[str]:
@@ -55,7 +56,7 @@ class Monitoring(FleetPart):
             "services": sorted(one.service for one in self.endpoints),
         }
 
-    def slice(self, host: Host, slices: Mapping[str, Any]) -> dict[str, Any]:
+    def slice(self, host: Host, slices: Slice) -> MonitoringSlice:
         if not self.declared:
             return host_slice([], self.inventory, "")
         parts = [shown_slice(slices, floors(host.settings, self.left[host.name])[0], self.inventory)]
@@ -67,25 +68,21 @@ class Monitoring(FleetPart):
             return host_slice(parts, self.inventory, _page(self.declared))
         return host_slice(parts, self.inventory, "")
 
-    def apis(self, host: str) -> Iterator[dict[str, Any]]:
+    def apis(self, host: str) -> Iterator[Api]:
         if self.declared and host in self.hosts:
             yield {"port": fact("monitoring", "exporter_port"), "from": self.sources, "reason": "the node exporter"}
 
-    def listens(self, host: str) -> Iterator[dict[str, Any]]:
+    def listens(self, host: str) -> Iterator[ListenRow]:
         if not self.declared or host not in self.hosts:
             return
         collector = self.declared["host"]
         who = f"Prometheus on {collector}"
         yield {"port": fact("monitoring", "exporter_port"), "address": "::", "service": NAME, "who": who}
         if host == collector:
-            own = {"address": self.declared["listen"], "service": NAME}
-            yield {
-                **own,
-                "port": self.declared["port"],
-                "who": f"whoever reaches {self.declared['listen']}, without a key",
-            }
-            port = fact("monitoring", "alertmanager_port")
-            yield {**own, "address": "127.0.0.1", "port": port, "who": "the host itself"}
+            listen, alerts = self.declared["listen"], fact("monitoring", "alertmanager_port")
+            who = f"whoever reaches {listen}, without a key"
+            yield {"port": self.declared["port"], "address": listen, "service": NAME, "who": who}
+            yield {"port": alerts, "address": "127.0.0.1", "service": NAME, "who": "the host itself"}
 
 
 def _page(declared: MonitoringDeclared) -> str:
@@ -101,12 +98,12 @@ def plan(declared: MonitoringDeclared | None, context: PlanContext) -> Planned:
     findings: list[Finding] = []
     loads = [fact("limits", "startup_limit_s")]
     for service in context.services.values():
-        loads.append(service.ranks[0].supervisor["limits"]["startup_limit_s"])
-        spec, metrics = service.placed.engine.spec, service.ranks[0].supervisor["probes"]["metrics"]
+        loads.append(service.ranks[0].supervisor.limits.startup_limit_s)
+        spec, metrics = service.placed.engine.spec, service.ranks[0].supervisor.probes.metrics
         if metrics is None or not spec.series:
             continue
         findings += _unreachable(service, declared["host"])
-        endpoints.append(_endpoint(service, metrics["path"]))
+        endpoints.append(_endpoint(service, metrics.path))
         if spec.series not in engines:
             engines.append(spec.series)
     exporters = {name: f"{host.url_host}:{port}" for name, host in context.hosts.items()}
@@ -140,7 +137,7 @@ def _unreachable(service: Decided, collector: str) -> Iterator[Finding]:
         )
 
 
-def _controller(part: Mapping[str, Any]) -> str:
+def _controller(part: MonitoringSlice) -> str:
     return "it runs the monitoring, which is given keys from here" if part["secrets"] else ""
 
 

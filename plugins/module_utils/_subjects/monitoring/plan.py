@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..._base import layout
 from ..._base.gb10 import fact
+from ..._base.slice import Files, MonitoringPart, MonitoringSlice, Slice
+from ..._on_host.rank.service import from_plan
 from . import console, dashboards, prometheus
 from .declared import MonitoringDeclared
 from .prometheus import Endpoint
@@ -17,7 +18,7 @@ from .rules import recordings, rules
 _PROGRAM = "plugins/module_utils/_on_host/textfile.py"
 
 
-def shown_slice(slice_: Mapping[str, Any], guard_bytes: int, inventory: str) -> dict[str, Any]:
+def shown_slice(slice_: Slice, guard_bytes: int, inventory: str) -> MonitoringPart:
     """What every host of a fleet with monitoring has: the node exporter, and what writes our metrics for it.
 
     slice_: of the host, as far as it is decided.
@@ -28,8 +29,12 @@ def shown_slice(slice_: Mapping[str, Any], guard_bytes: int, inventory: str) -> 
         "floor_bytes": _floor(),
         "guard_bytes": guard_bytes,
         "services": [
-            {key: service[key] for key in ("name", "rank", "status_file")}
-            | {"high_bytes": service["supervisor"]["guard"]["high_bytes"]}
+            {
+                "name": service["name"],
+                "rank": service["rank"],
+                "status_file": service["status_file"],
+                "high_bytes": from_plan(service["supervisor"]).guard.high_bytes,
+            }
             for service in slice_["services"]
         ],
         "interfaces": [one["name"] for one in slice_["fabric"]["interfaces"]],
@@ -64,8 +69,8 @@ def collected_slice(
     engines: Sequence[Mapping[str, str]],
     inventory: str,
     disk_gib: float,
-    load_s: int,
-) -> dict[str, Any]:
+    load_s: float,
+) -> MonitoringPart:
     """What the monitoring host has besides.
 
     monitoring: as `_subjects.monitoring.declared.decide` completes it. hosts: each one's node exporter, address and
@@ -107,37 +112,31 @@ def collected_slice(
             layout.ALERTMANAGER_UNIT: [prometheus.RECEIVERS],
         },
         "secrets": [
-            *(
-                {
-                    "source": one.key,
-                    "path": f"{prometheus.SECRETS}/{prometheus.key_name(one.service)}",
-                    "unit": layout.PROMETHEUS_UNIT,
-                }
-                for one in keyed
-            ),
-            *(
-                {"source": source, "path": f"{prometheus.SECRETS}/{name}", "unit": layout.ALERTMANAGER_UNIT}
-                for name, source in sorted(of_alerts.items())
-            ),
+            {"source": source, "path": f"{prometheus.SECRETS}/{name}", "unit": unit}
+            for name, source, unit in (
+                *((prometheus.key_name(one.service), one.key, layout.PROMETHEUS_UNIT) for one in keyed),
+                *((name, source, layout.ALERTMANAGER_UNIT) for name, source in sorted(of_alerts.items())),
+            )
         ],
     }
 
 
-def _files(texts: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _files(texts: Mapping[str, str]) -> Files:
     return {path: {"mode": "0644", "content": text} for path, text in sorted(texts.items())}
 
 
-def host_slice(parts: Sequence[Mapping[str, Any]], inventory: str, url: str) -> dict[str, Any]:
+def host_slice(parts: Sequence[MonitoringPart], inventory: str, url: str) -> MonitoringSlice:
     """``hosts.<host>.monitoring`` of these parts. reads: files that a unit reads once, when it starts. gone: unit files
     that an earlier declaration of the same inventory may have left. url: where its page is, on the monitoring host."""
-    merged: dict[str, Any] = {
-        key: {name: value for part in parts for name, value in part[key].items()}
-        for key in ("units", "folders", "files", "reads")
-    }
-    return merged | {
+    units = {unit: state for part in parts for unit, state in part["units"].items()}
+    return {
+        "units": units,
+        "folders": {path: mode for part in parts for path, mode in part["folders"].items()},
+        "files": {path: file for part in parts for path, file in part["files"].items()},
+        "reads": {unit: files for part in parts for unit, files in part["reads"].items()},
         "inventory": inventory,
         "url": url,
         "packages": [package for part in parts for package in part["packages"]],
         "secrets": [secret for part in parts for secret in part["secrets"]],
-        "gone": [f"{layout.UNITS}/{unit}" for unit in layout.MONITORING_UNITS if unit not in merged["units"]],
+        "gone": [f"{layout.UNITS}/{unit}" for unit in layout.MONITORING_UNITS if unit not in units],
     }

@@ -34,7 +34,7 @@ class Endpoint:
     key: str = ""
 
 
-def as_text(data: Mapping[str, Any]) -> str:
+def as_text(data: Mapping[str, object]) -> str:
     return f"{layout.MARK}\n{json.dumps(data, indent=2, sort_keys=True)}\n"
 
 

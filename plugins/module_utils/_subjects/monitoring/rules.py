@@ -39,7 +39,7 @@ class Alert:
         }
 
 
-def rules(engines: Iterable[Mapping[str, str]], limits: Mapping[str, Any]) -> dict[str, Any]:
+def rules(engines: Iterable[Mapping[str, str]], limits: Mapping[str, object]) -> dict[str, Any]:
     """A rules file as data. engines: the series of each engine that serves (`_engines.interface.Series`). limits:
     ``monitoring`` of data/gb10.yml with what the owner declared."""
     recorded = [{"record": name, "expr": expr} for name, expr in recordings([*engines]).items()]

@@ -3,21 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from ..._base import layout
 from ..._base.findings import Finding, host_error
 from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.place import Place
+from ..._base.slice import MonitoringSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, Subject
 
 # The kernel cuts names.
 _PROCESSES = {"prometheus-node", "prometheus-node-exporter"}
 
 
-def _files(part: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+def _files(part: MonitoringSlice) -> Iterator[Managed | ManagedJson]:
     yield from managed(part)
     for secret in part["secrets"]:
         yield Managed(secret["path"], "file", "0600", secret=True, source=secret["source"])

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import Any
 
 from ..._base import layout
 from ..._base.addresses import in_url
 from ..._base.gb10 import fact
+from ..._base.slice import PhoenixSlice
 from .declared import PhoenixDeclared, is_key
 
 SECRETS = f"{layout.PHOENIX}/secrets"
@@ -46,7 +46,7 @@ def secrets_text(text: str) -> str:
     return f"PHOENIX_ADMIN_SECRET={key}\nPHOENIX_DEFAULT_ADMIN_INITIAL_PASSWORD={key}\nPHOENIX_SECRET=a0{sessions}\n"
 
 
-def part_of(phoenix: PhoenixDeclared | None, host: str, inventory: str) -> dict[str, Any]:
+def part_of(phoenix: PhoenixDeclared | None, host: str, inventory: str) -> PhoenixSlice:
     """``hosts.<host>.phoenix``. phoenix: as `_subjects.phoenix.declared.decide` completes it; None without.
 
     tool: the folder of its virtual environment; empty where there is none. gone: unit files that an earlier declaration
@@ -54,16 +54,26 @@ def part_of(phoenix: PhoenixDeclared | None, host: str, inventory: str) -> dict[
     """
     here = phoenix is not None and phoenix["host"] == host
     gone = [] if here else [f"{layout.UNITS}/{unit}" for unit in layout.PHOENIX_UNITS]
-    part: dict[str, Any] = {"inventory": inventory, "tool": "", "url": "", "packages": [], "units": {}, "folders": {}}
-    part |= {"files": {}, "secrets": [], "gone": gone}
     if phoenix is None or not here:
-        return part
+        return {
+            "inventory": inventory,
+            "tool": "",
+            "url": "",
+            "packages": [],
+            "units": {},
+            "folders": {},
+            "files": {},
+            "secrets": [],
+            "gone": gone,
+        }
     texts = {
         layout.PHOENIX_UNIT: _server(phoenix, inventory),
         layout.PHOENIX_SOCKET: _socket(phoenix, inventory),
         layout.PHOENIX_PROXY_UNIT: _proxy(inventory),
     }
-    return part | {
+    return {
+        "inventory": inventory,
+        "gone": gone,
         "tool": layout.PHOENIX_TOOL,
         "url": url(phoenix),
         "packages": ["python3-venv"],

@@ -3,24 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from ..._base import layout
 from ..._base.findings import Finding, host_error
-from ..._base.managed import Managed, ManagedJson, content_of, managed
+from ..._base.managed import Managed, ManagedJson, managed, shipped
 from ..._base.place import Place
+from ..._base.slice import PhoenixSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, Subject
 from .plan import LOCK, secrets_text
 
 _SYSTEMD = "systemd"
 
 
-def _files(part: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+def _files(part: PhoenixSlice) -> Iterator[Managed | ManagedJson]:
     yield from managed({key: part[key] for key in ("files", "folders")})
     if part["tool"]:
         # by which `python_tool` knows what is installed
-        lock = (content_of({"source": LOCK}) or "").strip()
+        lock = shipped(LOCK).strip()
         yield Managed(f"{part['tool']}/.lock", "file", content=f"{lock}\n")
     for secret in part["secrets"]:
         yield Managed(secret["path"], "file", "0600", secret=True, source=secret["source"], rendered=secrets_text)

@@ -11,7 +11,9 @@ from ..._base import layout
 from ..._base.findings import Difference, Finding, host_warning
 from ..._base.gb10 import ROOT, fact
 from ..._base.managed import Managed, ManagedJson, keyed, managed
+from ..._base.reading import Container, Image
 from ..._base.sizes import duration
+from ..._base.slice import ContainerEntry, Files, Folders, ServiceSlice, Slice, SupervisorSlice
 from ..._base.subject import (
     SITE,
     Differences,
@@ -37,14 +39,14 @@ _PROGRAM = {
 }
 
 
-def supervisor(_here: SliceContext) -> dict[str, Any]:
+def supervisor(_here: SliceContext) -> SupervisorSlice:
     """``services_supervisor``: the program of every rank, and the folder for secrets."""
-    files = {path: {"mode": "0644", "source": source} for path, source in sorted(_PROGRAM.items())}
-    folders = {layout.SECRETS: "0700", layout.SERVICES: "0755"}
+    files: Files = {path: {"mode": "0644", "source": source} for path, source in sorted(_PROGRAM.items())}
+    folders: Folders = {layout.SECRETS: "0700", layout.SERVICES: "0755"}
     return {"files": files, "owns": [f"{layout.LIBRARY}/gb10_rank/*.py"], "folders": folders}
 
 
-def _files(services: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJson]:
+def _files(services: Sequence[ServiceSlice]) -> Iterator[Managed | ManagedJson]:
     for service in services:
         name = service["name"]
         yield from managed({key: service[key] for key in ("files", "folders")}, name)
@@ -56,23 +58,22 @@ def _files(services: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJ
         yield from credentials(service)
 
 
-def credentials(service: Mapping[str, Any]) -> Iterator[Managed]:
+def credentials(service: ServiceSlice) -> Iterator[Managed]:
     """Its API key, certificate and headers for a collector, made of the controller's files. service: of a host's
     slice."""
     name, key = service["name"], service["key"]
     if key:
-        made = {"source": key["source"], "rendered": keyed(key["form"])}
-        yield Managed(key["path"], "file", "0600", secret=True, service=name, **made)
-    if service["trace_headers"]:
-        made = {"source": service["trace_headers"]["source"], "rendered": headers_text}
-        yield Managed(service["trace_headers"]["path"], "file", "0600", secret=True, service=name, **made)
+        rendered = keyed(key["form"])
+        yield Managed(key["path"], "file", "0600", secret=True, service=name, source=key["source"], rendered=rendered)
+    if headers := service["trace_headers"]:
+        path, source = headers["path"], headers["source"]
+        yield Managed(path, "file", "0600", secret=True, service=name, source=source, rendered=headers_text)
     if service["tls"]:
-        for kind, mode in (("certificate", "0644"), ("key", "0600")):
-            file = service["tls"][kind]
+        for file, mode in ((service["tls"]["certificate"], "0644"), (service["tls"]["key"], "0600")):
             yield Managed(file["path"], "file", mode, secret=True, service=name, source=file["source"])
 
 
-def containers(slice_: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def containers(slice_: Slice) -> dict[str, ContainerEntry]:
     """The containers that are to run on a host, by name, as their units start them (`_plan.container.Container`)."""
     return {service["container"]["name"]: service["container"] for service in slice_["services"]}
 
@@ -113,7 +114,7 @@ def _containers(view: DriftContext) -> Differences:
 
 
 def _aspects(
-    want: Mapping[str, Any], have: Mapping[str, Any], images: Mapping[str, Any] | None
+    want: ContainerEntry, have: Container, images: Mapping[str, Image | None] | None
 ) -> Iterator[tuple[str, str, str]]:
     """(rule, want, have) of everything in which a running container is not the planned one."""
     image = (images or {}).get(want["image"])
@@ -129,8 +130,9 @@ def _aspects(
     unexpected = [name for name in have["other_env"] if name not in _ADDED_AT_LAUNCH]
     if unexpected:
         yield "env", "no other variables than planned", ", ".join(unexpected)
+    seen: Mapping[str, object] = have
     for rule, planned in _planned(want).items():
-        there = have[rule]
+        there = seen[rule]
         # Docker leaves out, with a warning, a limit for which the kernel has no controller
         if planned != there and not (rule.endswith("-limit") and there is None):
             yield rule, _listed(planned), _listed(there)
@@ -140,7 +142,7 @@ def _aspects(
 _ADDED_AT_LAUNCH = {"NCCL_IB_GID_INDEX"}
 
 
-def _planned(want: Mapping[str, Any]) -> dict[str, Any]:
+def _planned(want: ContainerEntry) -> dict[str, Any]:
     """The rest of a container in the form in which Docker keeps it."""
     return {
         "mounts": sorted(
@@ -174,7 +176,7 @@ def _apart(want: list[str], have: list[str]) -> tuple[str, str]:
     return tuple(" ".join(["...", *words[start : start + 6]]) for words in (want, have))  # type: ignore[return-value]
 
 
-def _listed(value: Any) -> str:
+def _listed(value: object) -> str:
     return json.dumps(value) if isinstance(value, list | bool) else str(value)
 
 

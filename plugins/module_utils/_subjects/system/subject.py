@@ -13,6 +13,7 @@ from ..._base.layout import MODELS
 from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._base.sizes import GIB, size
+from ..._base.slice import VersionsSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, Questions, SliceContext, Subject
 from ..._engines.vllm.text.image_facts import Fault, image_of, moving_tag
 from ..._host.probe import machine, system
@@ -46,14 +47,14 @@ SPEC: Spec = {
 }
 
 
-def declared_versions(here: SliceContext) -> dict[str, Any]:
+def declared_versions(here: SliceContext) -> VersionsSlice:
     """What is to run on the host, by pattern, which packages are to be held, and which known-bad versions may stay.
 
     No role sets any of it.
     """
     declared = here.settings.get("versions", {})
     return {
-        "running": dict(declared.get("running", {})),
+        "running": declared.get("running", {}),
         "held": sorted(declared.get("held", [])),
         "tolerated": dict(declared.get("tolerated", {})),
     }
@@ -106,7 +107,8 @@ def _reboot(view: DriftContext) -> Iterator[Difference]:
 
 def _versions(view: DriftContext) -> Iterator[Difference]:
     found = versions(view.state)
-    for name, pattern in sorted(view.slice["versions"]["running"].items()):
+    patterns: Mapping[str, Any] = view.slice["versions"]["running"]
+    for name, pattern in sorted(patterns.items()):
         have = found[name]
         if have is not None and not fnmatchcase(have, pattern):
             yield view.differs(

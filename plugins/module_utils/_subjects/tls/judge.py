@@ -45,7 +45,7 @@ def problems(read: Mapping[str, Any], names: Collection[str]) -> Iterator[Proble
         yield Problem("warning", "certificate-names", f"it names {has}", f"{', '.join(missing)} as well")
 
 
-def of_owner(place: Place, tls: Mapping[str, Any], read: Mapping[str, Any]) -> Iterator[Finding]:
+def of_owner(place: Place, tls: Mapping[str, Any], read: Mapping[str, object]) -> Iterator[Finding]:
     """What is wrong with a certificate of the owner's, before a run. place: where it is declared. tls: of the
     service's or the gateway's slice. read: as above."""
     certificate, key = (tls[kind]["source"] for kind in ("certificate", "key"))

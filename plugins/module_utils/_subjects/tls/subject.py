@@ -8,19 +8,20 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.managed import Managed
+from ..._base.slice import Certified, Slice, TrustSlice
 from ..._base.subject import Differences, DriftContext, Questions, SliceContext, Subject
 from .judge import problems
 from .reading import READS
 
 
-def _trusted(here: SliceContext) -> dict[str, Any]:
+def _trusted(here: SliceContext) -> TrustSlice:
     """``tls``: path: where a host keeps the certificate of the local CA of this inventory, whose name is ``inventory``.
     source: that certificate on the controller; None where neither a service nor the gateway has one of it."""
     name = here.fleet["name"]
     return {"path": layout.trusted_ca(name), "source": here.fleet["ca"], "inventory": name}
 
 
-def trusted(part: Mapping[str, Any]) -> Iterator[Managed]:
+def trusted(part: TrustSlice) -> Iterator[Managed]:
     """The local CA on a host, or that there is none. part: ``tls`` of its slice."""
     if part["source"]:
         yield Managed(part["path"], "file", "0644", source=part["source"])
@@ -28,22 +29,21 @@ def trusted(part: Mapping[str, Any]) -> Iterator[Managed]:
         yield Managed(part["path"], "absent")
 
 
-def _shown(slice_: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _shown(slice_: Slice) -> list[tuple[str, Certified]]:
     """The services of a host that have a certificate, and the gateway."""
     gateway = slice_["gateway"]
-    served = [{"name": service["name"], "tls": service["tls"]} for service in slice_["services"] if service["tls"]]
-    return served + ([{"name": "gateway", "tls": gateway["tls"]}] if gateway else [])
+    served = [(service["name"], service["tls"]) for service in slice_["services"] if service["tls"]]
+    return [*served, *([("gateway", gateway["tls"])] if gateway else [])]
 
 
 def _questions(asked: Questions) -> Mapping[str, Any]:
-    return {"certificates": [service["tls"]["certificate"]["path"] for service in _shown(asked.slice)]}
+    return {"certificates": [tls["certificate"]["path"] for _, tls in _shown(asked.slice)]}
 
 
 def _differences(view: DriftContext) -> Differences:
     """What clients are shown: one that is not there, or another than the controller's, is reported with the files."""
     read = view.state["certificates"] or {}
-    for service in _shown(view.slice):
-        tls = service["tls"]
+    for service, tls in _shown(view.slice):
         path, own = tls["certificate"]["path"], tls["ca"] is None
         for problem in problems(read[path], tls["names"]) if read.get(path) else ():
             yield view.differs(
@@ -54,7 +54,7 @@ def _differences(view: DriftContext) -> Differences:
                 expected=problem.expected,
                 remedy=f"renew {tls['certificate']['source']} and its key, then {view.converge()}" if own else "",
                 reason="clients refuse what a certificate does not prove",
-                service=service["name"],
+                service=service,
             )
 
 

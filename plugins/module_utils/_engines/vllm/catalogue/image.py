@@ -52,7 +52,7 @@ def catalogue_of_image(docker: str, reference: str, package: str | None, cache: 
     return {**answer, "image_id": identity}
 
 
-def _answer(version: str | None, catalogue: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(version: str | None, catalogue: Mapping[str, object]) -> dict[str, Any]:
     return {"version": version, "catalogue": catalogue}
 
 

@@ -58,7 +58,7 @@ def _option(names: list[str], kwargs: dict[str, Any], paired: bool) -> Option:
     )
 
 
-def _texts(values: Any) -> tuple[str, ...]:
+def _texts(values: object) -> tuple[str, ...]:
     return tuple(sorted({str(value) for value in values if value is not UNKNOWN})) if isinstance(values, list) else ()
 
 

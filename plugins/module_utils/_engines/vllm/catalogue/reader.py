@@ -120,12 +120,12 @@ class _Frame:
             case _:
                 pass
 
-    def _loop(self, target: ast.expr, items: Any, body: list[ast.stmt]) -> None:
+    def _loop(self, target: ast.expr, items: object, body: list[ast.stmt]) -> None:
         for item in items if isinstance(items, list) else ():
             self._assign(target, item)
             self.run(body)
 
-    def _assign(self, target: ast.expr, value: Any) -> None:
+    def _assign(self, target: ast.expr, value: object) -> None:
         match target:
             case ast.Name(id=name):
                 self._local[name] = value
@@ -323,7 +323,7 @@ def _find_method(symbol: Symbol, name: str, called_on: Symbol | None, above: boo
     return None
 
 
-def _added(left: Any, right: Any) -> Any:
+def _added(left: object, right: object) -> Any:
     if isinstance(left, list) and isinstance(right, list):
         return left + right
     if isinstance(left, str) and isinstance(right, str):
@@ -331,7 +331,7 @@ def _added(left: Any, right: Any) -> Any:
     return left if isinstance(left, list) else UNKNOWN
 
 
-def _plain_method(held: Any, name: str, arguments: list[Any]) -> Any:
+def _plain_method(held: object, name: str, arguments: list[object]) -> Any:
     """The methods of lists, dicts and texts that vLLM uses on option keywords."""
     match held, name:
         case dict(), "items":

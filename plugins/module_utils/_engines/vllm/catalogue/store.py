@@ -48,7 +48,7 @@ def _rows(
     return rows
 
 
-def _frozen(row: Mapping[str, Any]) -> Hashable:
+def _frozen(row: Mapping[str, object]) -> Hashable:
     return json.dumps(row)
 
 

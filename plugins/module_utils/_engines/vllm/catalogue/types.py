@@ -226,7 +226,7 @@ def _typed(  # noqa: PLR0911 - the same order of questions as vLLM's
     return {"type": "str"}
 
 
-def _choices(values: Iterable[Any], keyword: str) -> dict[str, Any]:
+def _choices(values: Iterable[object], keyword: str) -> dict[str, Any]:
     known = sorted(set(values), key=str)
     return {"type": type(known[0]).__name__, keyword: known}
 

@@ -156,7 +156,7 @@ class ServiceKv:
 
 
 def kv_for_service(
-    config: object, flags: Mapping[str, Any], vllm_version: str, *, long_allowed: bool = False
+    config: object, flags: Mapping[str, object], vllm_version: str, *, long_allowed: bool = False
 ) -> ServiceKv:
     """The cache of a service with these vLLM options, which hold its parallel sizes, length and sequences too.
 

@@ -32,7 +32,7 @@ class Text:
         self.values = values
         self.place = place
 
-    def value(self, key: str, spec: Spec, default: Any = None) -> Any:
+    def value(self, key: str, spec: Spec, default: object = None) -> Any:
         """A key's checked value; the default where it is missing or null, which is refused without a default."""
         found = self.values.get(key)
         if found is None:

@@ -90,7 +90,7 @@ def read_flags(flags: object, place: str = "flags") -> Flags:
     return Flags(**values, speculative=speculative)
 
 
-def _plain_number(key: str, value: Any) -> Any:
+def _plain_number(key: str, value: object) -> Any:
     """The words auto and 32k as numbers, where vLLM's command line takes them; anything else as it is."""
     if key == "max_model_len" and value == "auto":
         return -1

@@ -32,12 +32,12 @@ class LintFinding(Finding):
     silenced: str = ""
 
 
-def lint_map(written: Any, catalogue: Catalogue | None = None) -> list[dict[str, Any]]:
+def lint_map(written: object, catalogue: Catalogue | None = None) -> list[dict[str, Any]]:
     """A map as `lint.request.INPUT` describes it in, findings as maps out. Never raises."""
     return [finding.as_dict() for finding in lint_launch(written, catalogue)]
 
 
-def lint_launch(written: Any, catalogue: Catalogue | None = None) -> list[LintFinding]:
+def lint_launch(written: object, catalogue: Catalogue | None = None) -> list[LintFinding]:
     """Every finding about a launch that a map describes, and about the map itself, ordered."""
     known = catalogue or load()
     request, problems = read_request(written, known)

@@ -82,7 +82,7 @@ class Request:
     place: str = ""
 
 
-def read_request(written: Any, catalogue: Catalogue) -> tuple[Request | None, list[Finding]]:
+def read_request(written: object, catalogue: Catalogue) -> tuple[Request | None, list[Finding]]:
     """The launch that a map describes, as far as it can be read, and what is wrong with the map itself."""
     checked, findings = check(INPUT, written, "lint")
     if not isinstance(checked, Mapping):
@@ -176,19 +176,19 @@ def _launch(
     )
 
 
-def _environment(written: Any) -> dict[str, str]:
+def _environment(written: object) -> dict[str, str]:
     """The variables as text: what should have been quoted still is what the container gets."""
     given = written.items() if isinstance(written, Mapping) else ()
     return {str(name): str(value) for name, value in given if value is not None}
 
 
-def _facts(kind: type[Any], written: Any) -> Any:
+def _facts(kind: type[object], written: object) -> Any:
     """A facts class from its checked map; lists become tuples."""
     given = written.items() if isinstance(written, Mapping) else ()
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in given})
 
 
-def _releases(version: str | None, own: Any, catalogue: Catalogue) -> tuple[tuple[Release, ...], list[Finding]]:
+def _releases(version: str | None, own: object, catalogue: Catalogue) -> tuple[tuple[Release, ...], list[Finding]]:
     """The releases to check against, and the findings about them."""
     if isinstance(own, Mapping):
         return _own_catalogue(own)
@@ -207,7 +207,7 @@ def _releases(version: str | None, own: Any, catalogue: Catalogue) -> tuple[tupl
     return releases, notes
 
 
-def _own_catalogue(written: Mapping[str, Any]) -> tuple[tuple[Release, ...], list[Finding]]:
+def _own_catalogue(written: Mapping[str, object]) -> tuple[tuple[Release, ...], list[Finding]]:
     """The image's own names, as `gb10.fleet.vllm_catalogue_info` returns them."""
     try:
         return (Catalogue(written).newest,), []

@@ -170,7 +170,7 @@ def _scalar(text: str) -> Any:
     return text if parsed is None and text != "null" else parsed
 
 
-def _nest(target: dict[str, Any], keys: Sequence[str], value: Any) -> None:
+def _nest(target: dict[str, object], keys: Sequence[str], value: object) -> None:
     for key in keys[:-1]:
         inner = target.setdefault(key, {})
         if not isinstance(inner, dict):

@@ -12,7 +12,7 @@ from ..catalogue.releases import Catalogue, Option
 from .command import Given, read_command, spelling_of
 
 
-def flags_to_argv(flags: Mapping[str, Any]) -> list[str]:
+def flags_to_argv(flags: Mapping[str, object]) -> list[str]:
     """Options of ``vllm serve`` as arguments, sorted by name, for a process and not for a shell.
 
     True is the bare option, False its ``--no-`` form, a list several arguments after one option, a map one JSON
@@ -21,7 +21,7 @@ def flags_to_argv(flags: Mapping[str, Any]) -> list[str]:
     return [argument for name in sorted(flags) for argument in _arguments(name, flags[name])]
 
 
-def _arguments(name: str, value: Any) -> list[str]:
+def _arguments(name: str, value: object) -> list[str]:
     match value:
         case None:
             return []
@@ -36,7 +36,7 @@ def _arguments(name: str, value: Any) -> list[str]:
     return [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, Mapping | list | bool):
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
     return str(value)
