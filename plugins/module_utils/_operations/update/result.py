@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, cast
 
 from ..._base.findings import Finding, host_error, host_warning
 from ..._base.gb10 import ROOT
 from ..._base.place import Place
+from ..._base.reading import State
 from ..._base.subject import PreflightContext
 from ..._base.yaml_text import read_yaml
 from ..._subjects.system.known_bad import numbers
@@ -59,17 +60,18 @@ class Result:
 
     kernel: str | None
     driver: str | None
-    state: Mapping[str, Any]
+    state: State
     packages: Mapping[str, str]
     changed: frozenset[str]
 
 
-def running(state: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def running(state: State) -> tuple[str | None, str | None]:
     """Kernel and driver of a reading; None where it is not known."""
-    return (state.get("kernel") or {}).get("release"), state.get("driver")
+    kernel = state.get("kernel")
+    return kernel and kernel["release"], state.get("driver")
 
 
-def result(state: Mapping[str, Any], found: Mapping[str, Any], firmware: bool) -> Result:
+def result(state: State, found: Mapping[str, Any], firmware: bool) -> Result:
     """state: as `host_info` reads it. found: `form.READING`. firmware: whether what is offered is brought."""
     steps = found["steps"]
     packages = {**found["installed"], **{one["package"]: one["version"] for one in steps if one["action"] != "remove"}}
@@ -77,7 +79,7 @@ def result(state: Mapping[str, Any], found: Mapping[str, Any], firmware: bool) -
     kernel = _kernel(kernel_now, state, found)
     driver = _driver([one for one in steps if one["action"] != "remove"]) or driver_now
     changed = {family for family in _FAMILIES for one in steps if _is_of(family, one["package"])}
-    after = {
+    after: dict[str, Any] = {
         **state,
         "kernel": {**(state.get("kernel") or {}), "release": kernel, "cmdline": _cmdline(state, packages, steps)},
         "driver": driver,
@@ -90,14 +92,15 @@ def result(state: Mapping[str, Any], found: Mapping[str, Any], firmware: bool) -
         after["firmware"] = {**(state.get("firmware") or {}), **({"nic_firmware": nic} if nic else {})}
         # what the new one calls itself, fwupd does not say
         after["platform"] = {**(state.get("platform") or {}), "bios": None}
-    return Result(kernel, driver, after, packages, frozenset(changed))
+    return Result(kernel, driver, cast(State, after), packages, frozenset(changed))
 
 
-def _kernel(now: str | None, state: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
+def _kernel(now: str | None, state: State, found: Mapping[str, Any]) -> str | None:
     """GRUB boots the highest version; a kernel that waits for a restart is one of those in /boot."""
     names = (_IMAGE.fullmatch(one["package"]) for one in found["steps"] if one["action"] == "install")
     coming = [name[1] for name in names if name]
-    if (state.get("kernel") or {}).get("reboot_required") or found["record"]:
+    kernel = state.get("kernel")
+    if (kernel and kernel.get("reboot_required")) or found["record"]:
         coming += found["kernels"]
     newest = max([*coming, *([now] if now else [])], key=numbers, default=None)
     return newest if now is None or newest is None or numbers(newest) > numbers(now) else now
@@ -109,9 +112,10 @@ def _driver(steps: list[Mapping[str, str]]) -> str | None:
     return found[first[0]] if first else None
 
 
-def _cmdline(state: Mapping[str, Any], packages: Mapping[str, str], steps: list[Mapping[str, str]]) -> str:
+def _cmdline(state: State, packages: Mapping[str, str], steps: list[Mapping[str, str]]) -> str:
     names = {*packages, *(one["package"] for one in steps if one["action"] != "remove")}
-    words = [(state.get("kernel") or {}).get("cmdline", ""), *(w for name, w in _ADDS_WORD.items() if name in names)]
+    kernel = state.get("kernel")
+    words = [kernel.get("cmdline", "") if kernel else "", *(w for name, w in _ADDS_WORD.items() if name in names)]
     return " ".join(word for word in words if word)
 
 

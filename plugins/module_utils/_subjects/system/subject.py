@@ -11,6 +11,7 @@ from typing import Any
 from ..._base.findings import Difference, Finding, Severity
 from ..._base.layout import MODELS
 from ..._base.place import Place
+from ..._base.reading import State
 from ..._base.schema import Spec
 from ..._base.sizes import GIB, size
 from ..._base.slice import VersionsSlice
@@ -70,19 +71,18 @@ def _questions(asked: Questions) -> Mapping[str, Any]:
     }
 
 
-def versions(state: Mapping[str, Any]) -> dict[str, str | None]:
+def versions(state: State) -> dict[str, str | None]:
     """What runs, by the names of ``fleet_host.versions``; None where there is none or it could not be read."""
-    kernel, firmware, engine, platform = (
-        state.get(part) or {} for part in ("kernel", "firmware", "engine", "platform")
-    )
+    kernel, firmware = state.get("kernel"), state.get("firmware")
+    engine, platform = state.get("engine"), state.get("platform")
     return {
-        "kernel": kernel.get("release"),
+        "kernel": kernel.get("release") if kernel else None,
         "driver": state.get("driver"),
-        "nic_firmware": firmware.get("nic_firmware"),
-        "docker": engine.get("version"),
-        "docker_store": engine.get("store"),
-        "bios": platform.get("bios"),
-        "ota": platform.get("ota"),
+        "nic_firmware": firmware.get("nic_firmware") if firmware else None,
+        "docker": engine.get("version") if engine else None,
+        "docker_store": engine.get("store") if engine else None,
+        "bios": platform.get("bios") if platform else None,
+        "ota": platform.get("ota") if platform else None,
     }
 
 
