@@ -69,7 +69,7 @@ class ActionModule(Documented, Asking):
         unit, limit = service["unit"], service["proof"]["startup_limit_s"]
         restarts: int | None = None
         while True:
-            reading, now = self._read(service, variables, restarts)
+            reading, now = self._read(service, variables, restarts, time.monotonic() - began)
             restarts = reading["unit"]["restarts"] if restarts is None else restarts
             if now.state == "ready":
                 return reading
@@ -95,13 +95,13 @@ class ActionModule(Documented, Asking):
         return boot_record(boot, service["name"], started, requested, total, planned)
 
     def _read(
-        self, service: dict[str, Any], variables: dict[str, Any], restarts: int | None
+        self, service: dict[str, Any], variables: dict[str, Any], restarts: int | None, waited_s: float
     ) -> tuple[dict[str, Any], Verdict]:
         """A reading and what it says. restarts: of the unit when the waiting began, None at first."""
 
         def used(reading: dict[str, Any]) -> tuple[dict[str, Any], Verdict]:
             before = reading["unit"]["restarts"] if restarts is None else restarts
-            return reading, verdict(service["unit"], reading, before)
+            return reading, verdict(service["unit"], reading, before, waited_s)
 
         asked = {"service": {name: service[name] for name in ("unit", "container", "status_file", "proof")}}
         read: tuple[dict[str, Any], Verdict] = self.ask("gb10.fleet.service_info", asked, variables, SERVICE, used)

@@ -42,6 +42,9 @@ table inet gb10_fleet {
 """
 
 pytestmark = pytest.mark.whole
+# Somebody's program, which listens when this ends.
+STRAY = "systemd-run --unit stray /usr/bin/python3 -m http.server 45678 --directory /srv;"
+STRAY += " until ss -Hltn sport = :45678 | grep -q .; do sleep 0.2; done"
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,7 @@ def closed(group: Group) -> Iterator[Group]:
     group.place()
     group.until_serving()
     for host in HOSTS:
-        group.fleet.root(host, "systemd-run --unit stray /usr/bin/python3 -m http.server 45678 --directory /srv")
+        group.fleet.root(host, STRAY)
         group.fleet.root(host, "apt-get install -y nftables > /dev/null")
     play = Path(group.fleet.directory).parent / "close.yml"
     play.write_text(PLAY.replace("UNITS", json.dumps(with_files({"state": "closed"}))))
@@ -136,7 +139,7 @@ def test_the_host_boots_closed(closed: Group) -> None:
     for host in HOSTS:
         closed.fleet.lab("power", "cycle", host)
         closed.until(lambda host=host: closed.fleet.ok(host, "systemctl is-active gb10-firewall"), "it is closed")
-        closed.fleet.root(host, "systemd-run --unit stray /usr/bin/python3 -m http.server 45678 --directory /srv")
+        closed.fleet.root(host, STRAY)
     closed.until_serving()
     only_ssh_and_the_api(closed)
 

@@ -420,7 +420,8 @@ SEEDS = [
     Seed(
         "stray-listener",
         "spark-3",
-        "systemd-run -q --unit stray python3 -m http.server 9999",
+        "systemd-run -q --unit stray python3 -m http.server 9999;"
+        " until ss -Hltn sport = :9999 | grep -q .; do sleep 0.2; done",
         "systemctl stop stray",
         "port 9999",
         "port-undeclared",

@@ -71,7 +71,8 @@ def test_hosts_differ_in_what_identifies_them(fleet: Fleet) -> None:
 
 
 def test_hosts_know_each_other_on_the_management_network(fleet: Fleet) -> None:
-    assert fleet.ok("titan", "ping -c 1 -W 2 spark-2 && ping -c 1 -W 2 spark-3 && ping -c 1 -W 2 10.77.0.1")
+    asked = "ping -c 1 -W 2 spark-2 && ping -c 1 -W 2 spark-3 && ping -c 1 -W 2 10.77.0.1"
+    eventually(lambda: fleet.ok("titan", asked), "all answer")
 
 
 def test_apt_installs_from_the_pool_and_from_nowhere_else(fleet: Fleet) -> None:

@@ -116,7 +116,7 @@ def test_read_ahead_can_be_written_and_a_udev_rule_keeps_it(fleet: Fleet) -> Non
     rule = 'ACTION=="add|change", KERNEL=="nvme*n*", ATTR{queue/read_ahead_kb}="8192"'
     fleet.root(HOST, f"echo '{rule}' > /etc/udev/rules.d/60-test.rules")
     reboot(fleet)
-    assert fleet.root(HOST, f"cat {name}") == "8192\n"
+    eventually(lambda: fleet.root(HOST, f"cat {name}") == "8192\n", "udev has come to the disk")
     fleet.root(HOST, "rm /etc/udev/rules.d/60-test.rules")
     reboot(fleet)
     assert fleet.root(HOST, f"cat {name}") == "128\n"

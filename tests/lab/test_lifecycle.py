@@ -23,7 +23,9 @@ from .workspace import Running
 
 
 def machine_links() -> set[str]:
-    return {link.name for link in Path("/sys/class/net").iterdir()}
+    """But Docker's, which come and go with what runs beside."""
+    names = {link.name for link in Path("/sys/class/net").iterdir()}
+    return {name for name in names if not name.startswith(("br-", "docker", "veth"))}
 
 
 def daemon_of(running: Running) -> int:

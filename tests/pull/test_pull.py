@@ -97,7 +97,9 @@ class Site:
         return self.line(host)
 
     def line(self, host: str) -> str:
-        return self.fleet.root(host, "journalctl -u gb10-pull.service -t gb10-pull -o cat -n 1 --no-pager").strip()
+        return self.fleet.root(
+            host, "journalctl --sync; journalctl -u gb10-pull.service -t gb10-pull -o cat -n 1 --no-pager"
+        ).strip()
 
     def all_pull(self, *hosts: str) -> dict[str, str]:
         with ThreadPoolExecutor() as together:

@@ -24,7 +24,6 @@ import importlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -33,6 +32,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import NoReturn
 
@@ -40,6 +40,10 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from tools.collected import Collected, function_at, waited  # noqa: E402
+
 UTILS = Path("plugins/module_utils")
 EQUIVALENT = Path("tests/data/equivalent_mutants.yml")
 # Folders that tests need no copy of.
@@ -49,6 +53,8 @@ _LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "changel
 _PATIENCE, _LEAST_S, _LONGEST_S = 6.0, 30.0, 600.0
 # Of so many test files at most, in turns: to read all of them costs more than to run the first, which notices most.
 _MOST, _TURNS = 12, ((0, 1), (1, 4), (4, 12))
+# A digest says that something is not as it was, and never what is right; a command renews it.
+_DIGESTS = ("tests/unit/test_golden.py",)
 # What a Python program reads slowly, and what no mutant is in: each trial begins with it.
 _BROUGHT = ("pytest", "hypothesis", "hypothesis.strategies", "yaml", "jinja2", "cryptography.x509", "ansible.errors")
 _COLLECTION = "ansible_collections.gb10.fleet."
@@ -252,10 +258,12 @@ class Imports:
 
     def tests_of(self, file: str) -> list[str]:
         """Test files of a module: those of its name or its package's, then those that import it over fewest others."""
-        words = {word for part in Path(file).with_suffix("").parts[2:] for word in part.split("_") if word}
+        # a floor says nothing
+        parts = [part for part in Path(file).with_suffix("").parts[2:] if not part.startswith("_")]
+        words = {word for part in parts for word in part.split("_")}
         found, others = list[str](), list[str]()
         for importers in self.above(file):
-            tests = [name for name in importers if Path(name).name.startswith("test_") and "/unit/" in name]
+            tests = [name for name in importers if "/unit/test_" in name and name not in _DIGESTS]
             named = [name for name in tests if {*Path(name).stem.split("_")[1:]} & words]
             found += named
             others += [name for name in tests if name not in named]
@@ -290,6 +298,27 @@ class Trial:
         for name in _BROUGHT:
             importlib.import_module(name)
 
+    def collected(self, files: Sequence[str]) -> Collected:
+        """Of the tests nearest to these files, by turns."""
+        near = zip_longest(*(self._imports.tests_of(file) for file in files))
+        tests = [*dict.fromkeys(test for turn in near for test in turn if test)][:_MOST]
+        return Collected(self._copy, tests, files, _limit_s)
+
+    def notices(self, mutant: Mutant, collected: Collected) -> bool | None:
+        """None where a new process has to tell."""
+        path = self._copy / mutant.file
+        text = path.read_bytes()
+        before = text[: mutant.start].decode()
+        column = mutant.start - len(text[: mutant.start].rpartition(b"\n")[0]) - (b"\n" in text[: mutant.start])
+        function = function_at(ast.parse(text), (before.count("\n") + 1, column))
+        _forget(path)
+        path.write_bytes(mutant.of(text))
+        try:
+            return collected.notices(mutant.file, mutant.of(text), function)
+        finally:
+            path.write_bytes(text)
+            _forget(path)
+
     def survives(self, mutant: Mutant, left_s: float) -> bool:
         asked = self._imports.tests_of(mutant.file)
         return all(self._lives(mutant, asked[begin:end], left_s) for begin, end in _TURNS if asked[begin:end])
@@ -300,7 +329,7 @@ class Trial:
         text = path.read_bytes()
         path.write_bytes(mutant.of(text))
         try:
-            return not tests or self._fails(mutant.file, tests, max(_LEAST_S, _PATIENCE * took_s)) is False
+            return not tests or self._fails(mutant.file, tests, _limit_s(took_s)) is False
         finally:
             path.write_bytes(text)
 
@@ -322,13 +351,22 @@ class Trial:
             if name.startswith("plugins/module_utils/"):
                 with contextlib.suppress(Exception):
                     importlib.import_module(module_of(name))
-        # of the same size and second as another one's, what Python kept of it would be taken for it
-        for kept in (self._copy / file).parent.glob(f"__pycache__/{Path(file).stem}.*"):
-            kept.unlink()
+        _forget(self._copy / file)
         child = os.fork()
         if not child:
             _run(tests, [module_of(name) for name in changed])
-        return _waited(child, limit_s)
+        code = waited(child, limit_s)
+        return None if code is None else code != 0
+
+
+def _limit_s(took_s: float) -> float:
+    return max(_LEAST_S, _PATIENCE * took_s)
+
+
+def _forget(path: Path) -> None:
+    """What Python kept of it would be taken for another text of the same size and second."""
+    for kept in path.parent.glob(f"__pycache__/{path.stem}.*"):
+        kept.unlink()
 
 
 def _run(tests: Sequence[str], changed: Sequence[str]) -> NoReturn:
@@ -347,23 +385,6 @@ def _run(tests: Sequence[str], changed: Sequence[str]) -> NoReturn:
         code = int(pytest.main(["-x", "-q", "--no-header", "-p", "no:xdist", *tests]))
     finally:
         os._exit(code)
-
-
-def _waited(child: int, limit_s: float) -> bool | None:
-    end = time.monotonic() + limit_s
-    try:
-        while time.monotonic() < end:
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                return status != 0
-            time.sleep(0.05)
-        return None
-    finally:
-        # also what a test started and left
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(child, 0)
 
 
 @dataclass(frozen=True)
@@ -392,17 +413,22 @@ def _part(root: Path, until: float | None, mutants: Sequence[Mutant]) -> tuple[i
     begun, alive = 0, []
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         trial = Trial(copy_of(root, Path(scratch)))
+        # whoever has little time does not collect first
+        collected = trial.collected(sorted({one.file for one in mutants})) if until is None else None
         for one in mutants:
             left_s = _LONGEST_S if until is None else until - time.monotonic()
             if left_s < 0:
                 break
-            survives = trial.survives(one, left_s)
+            noticed = trial.notices(one, collected) if collected else None
+            survives = trial.survives(one, left_s) if noticed is None else not noticed
             if until is not None and survives and time.monotonic() > until:
                 break  # its tests may have had no time to pass
             begun += 1
             if survives:
                 print(f"lives: {one}", flush=True)
                 alive.append(one)
+        if collected:
+            collected.end()
     return begun, alive
 
 

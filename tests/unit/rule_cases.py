@@ -568,6 +568,10 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{PLAIN} -tp 2 --gpu-memory-utilization 0.85", group=PAIR),
         serve(f"{PLAIN} -tp 2 --gpu-memory-utilization 0.80", group=PAIR),
     ),
+    "X21": (
+        serve(PLAIN, "0.26.0", model={"mla": True, "quant_method": "awq"}),
+        serve(PLAIN, "0.28.0", model={"mla": True, "quant_method": "awq"}),
+    ),
     "L18": (serve(PLAIN), serve(f"{PLAIN} --revision {'0' * 40}")),
 }
 

@@ -111,7 +111,7 @@ def test_after_its_boot_the_plan_has_exactly_what_the_log_had() -> None:
     assert commands(after) == commands(before)
     assert "calibrated by the boot of 2026-11-21" in as_text(after, ["titan"])
 
-    other = replace(log, kv_cache_tokens=(log.kv_cache_tokens or 0) - 4096)
+    other = replace(log, kv_cache_tokens=(log.kv_cache_tokens or 0) * 3 // 4)
     (finding,) = promised(
         ENGINES["vllm"], "qwen", after["hosts"]["titan"]["services"][0]["proof"]["expected"], asdict(other)
     )

@@ -191,3 +191,9 @@ def test_no_remark_names_what_a_stranger_cannot_open() -> None:
         if private.search(part)
     }
     assert found == set()
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = [path for folder in (*FOLDERS, "collections") for path in (ROOT / folder).rglob("*") if path.is_symlink()]
+    assert links
+    assert [str(path.relative_to(ROOT)) for path in links if not path.exists()] == []

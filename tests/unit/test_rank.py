@@ -492,6 +492,35 @@ def test_a_specification_replaces_the_option_of_the_hook() -> None:
     assert words == ["docker", "run", "--pull", "never", "--device", "nvidia.com/gpu=all", "--ulimit", "stack=1", "img"]
 
 
+@pytest.mark.parametrize(
+    ("shown", "floor"),
+    [
+        (
+            "ActiveState=active\nExecStart={ path=/usr/bin/python3 ; argv[]=/usr/bin/python3 -I "
+            "/usr/local/lib/gb10-fleet/memory_guard.py 3221225472 1610612736 900 ; ignore_errors=no }\n",
+            3 << 30,
+        ),
+        ("ActiveState=inactive\nExecStart={ argv[]=python3 memory_guard.py 3221225472 1610612736 900 ; }\n", 0),
+        ("ActiveState=inactive\n", 0),
+        ("", 0),
+    ],
+)
+def test_a_start_that_the_memory_guard_would_end_waits(monkeypatch: pytest.MonkeyPatch, shown: str, floor: int) -> None:
+    """Found: a start that the guard ended right after its load, and then a second, used the budget up."""
+    done = subprocess.CompletedProcess([], 0, shown, "")
+    monkeypatch.setattr(host, "run", lambda *_words: done)
+    found = host.guard_floor("gb10-memory-guard.service")
+    assert found == floor
+    short = host.short_of_memory(12 << 30, 10 << 30, found)
+    assert (short is None) == (not floor)
+    assert short is None or "beside the 3.0 GiB under which the memory guard ends an engine" in short
+
+
+def test_what_site_yml_brings_is_looked_for_often() -> None:
+    missing = 'docker: Error response from daemon: No such image: "x"'
+    assert [judge.pause_s(9, obstacle) for obstacle in (missing, "port 8000 can't be had")] == [5.0, 60.0]
+
+
 @pytest.mark.parametrize(("available", "fits"), [(10 << 30, True), (9 << 30, False)])
 def test_memory_that_is_not_there_is_reported(available: int, fits: bool) -> None:
     problem_found = host.short_of_memory(available, 10 << 30)

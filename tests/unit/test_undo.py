@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,25 @@ def test_a_damaged_record_is_late(undo_record: Path) -> None:
     assert record.begin()["late"]
 
 
+def test_an_owners_file_that_names_us_comes_back(tmp_path: Path) -> None:
+    """Whose it is, is a question only where we were there before the record."""
+    theirs = tmp_path / "theirs"
+    theirs.write_text("# read by gb10.fleet\n")
+    record.remember_file(theirs)
+    theirs.write_text("ours\n")
+    assert undo() == [str(theirs)]
+    assert theirs.read_text() == "# read by gb10.fleet\n"
+
+
+def test_a_json_file_of_ours_that_is_gone_is_nothing_to_undo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "new.json"
+    written(capsys, json_settings, {"path": str(path), "settings": {"a": 1}})
+    path.unlink()
+    assert undo() == []
+
+
 def test_the_record_is_for_root_alone(undo_record: Path) -> None:
     record.begin()
     assert undo_record.stat().st_mode & 0o777 == 0o600
@@ -225,6 +245,8 @@ TAKEN = [{"kind": "host", "host": "c"}, {"kind": "build", "host": "c"}]
         ({}, ["a"], ["pair has a rank there, and others on b"], []),
         ({}, ["a", "b"], [], []),
         ({"gateway": GATEWAY}, ["a", "b"], ["its gateway is the only one, and leads to solo"], []),
+        # what it leads to goes along
+        ({"gateway": GATEWAY | {"models": MODELS[:1]}}, ["a", "b"], [], []),
         ({"gateway": GATEWAY}, ["c"], ["m2, which the gateway on a offers, is served nowhere else"], []),
         ({"gateway": TWICE}, ["c"], [], ["the gateway on m loses solo; others serve m1"]),
         ({"monitoring": {"host": "m", "hosts": ["a", "m"]}}, ["m"], ["it watches a"], []),
@@ -295,3 +317,167 @@ def test_a_unit_that_rests_and_will_start_again_is_switched_off(
     assert [command for command in done if "disable" in command] == [
         ["systemctl", "disable", "--now", f"gb10-{name}.service"] for name in ("rests", "runs")
     ]
+
+
+# What of ours is on a host ----------------------------------------------------------------------------------------
+
+Commands = list[list[str]]
+
+
+@pytest.fixture
+def done() -> Commands:
+    """Commands that were run, all with success."""
+    return []
+
+
+@pytest.fixture
+def run(done: Commands) -> survey.Run:
+    def ran(command: list[str]) -> tuple[int, str, str]:
+        done.append(command)
+        return 0, "", ""
+
+    return ran
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host's folders, with some of ours in each."""
+    for name in ("state", "config", "library", "compiled", "units", "prometheus"):
+        (tmp_path / name).mkdir()
+    for name in ("STATE", "CONFIG", "LIBRARY", "COMPILED", "UNITS"):
+        monkeypatch.setattr(layout, name, str(tmp_path / name.lower()))
+    for name in ("UNDO", "INSTALLED"):
+        monkeypatch.setattr(layout, name, str(tmp_path / "config" / name.lower()))
+    monkeypatch.setattr(survey, "_RECORDS", (layout.UNDO, layout.INSTALLED))
+    monkeypatch.setattr(survey, "_STATE_FOLDERS", (str(tmp_path / "prometheus"),))
+    for name in ("hf", "models", "images", "clients", "drift"):
+        (tmp_path / "state" / name / "deep").mkdir(parents=True)
+    for name in ("services", "installed"):
+        (tmp_path / "config" / name).mkdir()
+    (tmp_path / "config" / "undo").write_text("{}")
+    return tmp_path
+
+
+def of(root: Path, steps: Iterable[survey.RemovalStep]) -> list[survey.RemovalStep]:
+    """Not what this machine has."""
+    return [step for step in steps if step.place.startswith(str(root))]
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"),
+    [
+        (("models", "images", "data"), {"state/clients", "state/hf", "state/images", "state/models", "prometheus"}),
+        (("models",), {"state/hf", "state/models"}),
+        (("data",), {"state/clients", "prometheus"}),
+        ((), set()),
+    ],
+)
+def test_folders_of_ours_go_but_what_is_kept(root: Path, keep: tuple[str, ...], left: set[str]) -> None:
+    """With all that is in them; the records go later, when nothing is left to be undone."""
+    for step in of(root, survey._folders(keep)):
+        step.act()
+    there = {str(path.relative_to(root)) for path in root.glob("*")} - {"config", "state", "units"}
+    there |= {str(path.relative_to(root)) for folder in ("state", "config") for path in (root / folder).glob("*")}
+    assert there == {"config/undo", "config/installed"} | left
+    assert (root / "state").exists() == any(name.startswith("state/") for name in left)
+    assert of(root, survey._folders(keep)) == []
+
+
+def test_locks_that_a_run_leaves_are_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("gb10-busy", "gb10-full"):
+        (tmp_path / name).mkdir()
+    for name in ("gb10-a.lock", f"gb10-busy/{survey.LOCKS.name}", f"gb10-full/{survey.LOCKS.name}", "gb10-full/x"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(survey, "Path", lambda path: tmp_path if path == "/run" else Path(path))
+    assert sorted(path.name for path in survey.locks()) == ["gb10-a.lock", "gb10-busy"]
+
+
+GIVEN = "192.168.100.10/24"
+
+
+@pytest.mark.parametrize(
+    ("has", "before", "commands"),
+    [
+        ([GIVEN], {"addresses": [], "mtu": 1500}, ["address delete 192.168.100.10/24 dev rail"]),
+        ([GIVEN], None, ["address delete 192.168.100.10/24 dev rail"]),
+        ([GIVEN], {"addresses": [GIVEN], "mtu": 1500}, []),
+        (["10.0.0.1/8"], {"addresses": [], "mtu": 1500}, []),
+        ([], {"addresses": [], "mtu": 9000}, ["link set dev rail mtu 9000"]),
+    ],
+    ids=["ours", "ours, of a late record", "was there before", "the owner's", "another MTU"],
+)
+def test_an_interface_is_as_it_was(
+    has: list[str],
+    before: dict[str, Any] | None,
+    commands: list[str],
+    run: survey.Run,
+    done: Commands,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    split = [address.split("/") for address in has]
+    shown = [{"family": "inet", "local": address, "prefixlen": int(length)} for address, length in split]
+    lo = {"ifname": "lo", "mtu": 65536, "addr_info": [{"family": "inet", "local": "127.0.0.1", "prefixlen": 8}]}
+    links = [{"ifname": "rail", "mtu": 1500, "addr_info": shown}, lo]
+    monkeypatch.setattr(survey, "read_links", lambda: links)
+    for step in survey._links({"rail": GIVEN}, {"rail": before} if before else {}, run):
+        step.act()
+    assert done == [["ip", *command.split()] for command in commands]
+
+
+def test_a_folder_that_was_made_stays_with_what_somebody_put_in(tmp_path: Path) -> None:
+    full, ours = tmp_path / "full", tmp_path / "ours"
+    for folder in (full / "deep", ours / "deep"):
+        folder.mkdir(parents=True)
+    (full / "deep" / "theirs").touch()
+    (ours / "deep" / "file").touch()
+    (ours / "link").symlink_to("nowhere")
+    going = {str(ours / "deep" / "file"), str(ours / "link")}
+    folders = [str(path) for path in (full, full / "deep", ours, ours / "deep", tmp_path / "none")]
+    assert [step.place for step in survey._made(folders, going)] == [str(ours / "deep"), str(ours)]
+    assert [*survey._made(folders, set())] == []
+
+
+def test_containers_of_ours_go_and_no_others(run: survey.Run, done: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey.shutil, "which", lambda _name: "/usr/bin/docker")
+    names = "gb10-service-tiny theirs gb10-client-chat"
+
+    def docker(command: list[str]) -> tuple[int, str, str]:
+        return (0, names, "") if "ps" in command else run(command)
+
+    for step in survey._containers(docker):
+        step.act()
+    removed = ["docker", "rm", "--force", "--volumes"]
+    assert done == [[*removed, "gb10-client-chat"], [*removed, "gb10-service-tiny"]]
+    assert [*survey._containers(lambda _command: (1, names, "no daemon"))] == []
+
+
+def test_what_systemd_reads_by_an_order_alone_is_read_anew() -> None:
+    was = {"content": "", "mode": "644"}
+    paths = {
+        "/etc/systemd/system.conf.d/none.conf": ("daemon-reexec",),
+        "/etc/systemd/system/none.d/x": ("daemon-reload",),
+    }
+    for path, command in paths.items():
+        [step] = survey._files(survey.RemovalOrder(), {"files": {path: was}})
+        assert step.then == (("systemctl", *command),)
+    [step] = survey._files(survey.RemovalOrder(), {"files": {"/etc/none": was}})
+    assert step.then == ()
+
+
+def test_units_of_another_inventory_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    units = [{"unit": f"gb10-{name or 'old'}", "inventory": name} for name in ("", "lab", "other")]
+    monkeypatch.setattr(survey, "read_units", lambda: units)
+    assert survey.foreign("lab") == ["gb10-other (other)"]
+
+
+def test_what_stays_by_choice_is_named_with_its_remedy(root: Path) -> None:
+    (root / "config" / "installed" / "zstd").touch()
+    known = {"late": False, "kernel": {}}
+    packages, models = survey.stays(known, ["models"], ["vm.swappiness"])
+    assert "apt-get remove zstd" in packages
+    assert models == f"models stay, with {root}/state/hf, {root}/state/models: -e models=true removes them"
+    (root / "config" / "installed" / "zstd").unlink()
+    shutil.rmtree(root / "state")
+    assert survey.stays(known, ["models", "images"], []) == []
+    [late] = survey.stays(None, (), ["vm.swappiness"])
+    assert "vm.swappiness stay as they are" in late

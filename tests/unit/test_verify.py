@@ -72,6 +72,13 @@ def test_verdict(now: dict[str, Any], state: str) -> None:
     assert verdict(UNIT, now, restarts_before=0).state == state
 
 
+def test_an_obstacle_of_before_this_run_is_looked_at_again() -> None:
+    """Found: site.yml brought the image that was missing, and failed by the sentence of before."""
+    now = obstructed("2026-11-22T08:01:31+00:00")
+    assert verdict(UNIT, now, restarts_before=0, waited_s=74.0).state == "waiting"
+    assert verdict(UNIT, now, restarts_before=0, waited_s=75.0).state == "failed"
+
+
 def test_an_owners_drop_in_is_named_where_its_unit_fails() -> None:
     """Found in the lab: site.yml said "unit result: exit-code" of a unit that an owner's drop-in made fail."""
     now, mine = reading(active="failed"), f"/etc/systemd/system/{UNIT}.d/mine.conf"

@@ -375,6 +375,15 @@ class Expected(TypedDict):
     kv_tokens_high: int | None
 
 
+class Question(TypedDict):
+    """What a proof asks besides (`_engines.openai.questions`). times: its text is sent so often in turn."""
+
+    name: str
+    request: ExampleRequest
+    limit_s: int
+    times: int
+
+
 class Proof(TypedDict):
     """What is asked of the endpoint, and what its start is compared with. ca, names: of one with TLS."""
 
@@ -386,6 +395,7 @@ class Proof(TypedDict):
     names: NotRequired[list[str]]
     health: str
     request: ExampleRequest
+    questions: list[Question]
     boot_lines: str
     startup_limit_s: float
     memory_total_bytes: int

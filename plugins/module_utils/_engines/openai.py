@@ -3,14 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .._base.slice import Question
 from .._facts.models.purpose import CHAT, TRANSCRIBE
 from .._on_host.rank.probes import Request
 from .interface import Example
 
 _SOUND_S = 1.0
+# What engines read of a prompt at once, by their options, and where none is written.
+_BATCHES = ("max-num-batched-tokens", "chunked-prefill-size", "max-num-tokens", "batch-size")
+_BATCH = 8192
+# An answer and the words around a prompt; and the slowest prefill that is no fault, tokens a second.
+_AROUND, _SLOWEST, _LIMIT_S = 128, 50, 120
+_TOOLS = ("enable-auto-tool-choice", "tool-call-parser")
+# 64 x 64 points of one grey.
+_IMAGE = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAEAAAABACAAAAACPAi4CAAAAKUlEQVR42u3M"
+    "QREAAAwCIKMb3RD77SAA6VEEAoFAIBAIBAKBQCAQfA8G320AeXC6efoAAAAASUVORK5CYII="
+)
+_CLOCK = {
+    "type": "function",
+    "function": {"name": "clock", "description": "The time", "parameters": {"type": "object", "properties": {}}},
+}
 
 
 def request(kind: str, model: str, text: str, max_tokens: int = 1) -> Request:
@@ -43,3 +59,30 @@ def example(kind: str, model: str) -> Example:
     elif kind == TRANSCRIBE:
         answers = [["text"], asked.answer]
     return Example(asked.path, asked.body, answers, asked.sound_s)
+
+
+def questions(model: str, flags: Mapping[str, Any], context: int | None, sees: bool) -> Iterator[Question]:
+    """``{name, request, limit_s, times}`` of what breaks where a short question is answered: a prompt longer than the
+    engine reads at once, the same again, which its prefix cache answers, a call of a tool where the service has tools,
+    an image where its model takes images. flags: of the engine. context: of one request. times: its text is sent so
+    often, one after the other.
+    """
+    batch = next((flags[name] for name in _BATCHES if isinstance(flags.get(name), int) and flags[name] > 0), _BATCH)
+    # a word is one token, or two of a tokenizer of bytes
+    words = min(batch + batch // 4, ((context or _BATCH) - _AROUND) // 2)
+    if words > 0:
+        yield _question("a long prompt", model, "a b ", words)
+        yield _question("the same prompt again", model, "a b ", words)
+    if any(flags.get(name) for name in _TOOLS):
+        yield _question("a call of a tool", model, "What time is it? Use the tool.", tools=[_CLOCK])
+    if sees:
+        picture = [{"type": "text", "text": "Which color?"}, {"type": "image_url", "image_url": {"url": _IMAGE}}]
+        yield _question("an image", model, picture)
+
+
+def _question(name: str, model: str, content: Any, words: int = 0, **more: Any) -> Question:
+    asked = example(CHAT, model)
+    body = {**asked.body, **more, "messages": [{"role": "user", "content": content}]}
+    computed: list[Sequence[str | int]] = [["choices", 0, "message", "tool_calls"], ["usage", "completion_tokens"]]
+    request = Example(asked.path, body, [*asked.answers, *computed]).as_data()
+    return {"name": name, "request": request, "limit_s": _LIMIT_S + words // _SLOWEST, "times": max(1, words // 2)}

@@ -84,7 +84,10 @@ def listens(host: str, port: int, kind: str, rule: str = "firewall-unknown-liste
     words = LISTEN.format(kind=kind, port=port, more="; s.listen()" if kind == "SOCK_STREAM" else "")
     protocol = "tcp" if kind == "SOCK_STREAM" else "udp"
     remedy = remedy or f"port: {port}, protocol: {protocol}"
-    return Seed(host, STAYS.format(unit=f"on-{port}", words=words), "error", rule, remedy, f"systemctl stop on-{port}")
+    # the unit counts as started before its program listens
+    there = f"until ss -Hln --{protocol} 'sport = :{port}' | grep -q .; do sleep 0.2; done"
+    begin = f"{STAYS.format(unit=f'on-{port}', words=words)} && {there}"
+    return Seed(host, begin, "error", rule, remedy, f"systemctl stop on-{port}")
 
 
 def firmware(host: str, version: str, severity: str, rule: str, remedy: str) -> Seed:

@@ -22,6 +22,8 @@ PLAYBOOK = f"cd /srv/fleet && {OWNERS} /opt/ansible/bin/ansible-playbook -i /srv
 WHEELS = "--no-index --find-links /srv/fleet/.cache/drift-timer"
 PIP = json.dumps({"drift_timer_pip_arguments": WHEELS.split(), "drift_timer_keep": 2})
 STATE = "/var/lib/gb10-fleet/drift"
+# A unit may have ended before the journal has its last line.
+JOURNAL = "journalctl --sync; journalctl"
 
 
 class Control:
@@ -42,7 +44,7 @@ class Control:
         self.run("systemctl start gb10-drift.service || :")
         shown = self.run("systemctl show gb10-drift.service -P ExecMainStatus -P ActiveState")
         status, state = shown.split()
-        lines = self.run("journalctl -u gb10-drift.service -t gb10-drift -o cat --no-pager").splitlines()
+        lines = self.run(f"{JOURNAL} -u gb10-drift.service -t gb10-drift -o cat --no-pager").splitlines()
         return status, state, lines[-1] if lines else ""
 
     def must_find(self, *expected: str) -> None:
@@ -115,11 +117,12 @@ def test_a_host_fetches_its_slice_and_converges_itself(control: Control) -> None
 
     def pull() -> str:
         control.fleet.root("spark-2", "systemctl start gb10-pull.service", check=False)
-        return control.fleet.root("spark-2", "journalctl -u gb10-pull -t gb10-pull -o cat -n 1 --no-pager").strip()
+        return control.fleet.root("spark-2", f"{JOURNAL} -u gb10-pull -t gb10-pull -o cat -n 1 --no-pager").strip()
 
     assert "changed=1 " in play("publish.yml")
     assert "changed=0 " in play("publish.yml")
     control.run(f"systemd-run --quiet --unit=published python3 -m http.server 8086 -d {published}")
+    eventually(lambda: control.fleet.ok("spark-2", f"curl -sfo /dev/null {where}"), "it is published")
     play("pull.yml")
     assert "changed=0 " in play("pull.yml")
     control.fleet.root("spark-2", "sysctl -qw vm.swappiness=60")

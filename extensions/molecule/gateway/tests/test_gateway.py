@@ -92,8 +92,8 @@ def test_plain_http_is_sent_on(host: Host) -> None:
 
 def test_services_are_the_gateways_alone(host: Host, titan: Host) -> None:
     assert host.run(f"curl -s -m 5 http://{TITAN}:8000/health").rc != 0
-    assert titan.run("curl -s -m 5 http://127.0.0.1:8000/health").rc == 0
-    assert titan.run(f"curl -s -m 5 https://spark-2:8000/health --resolve spark-2:8000:{SPARK_2}").rc == 0
+    assert titan.run("curl -s -m 60 http://127.0.0.1:8000/health").rc == 0
+    assert titan.run(f"curl -s -m 60 https://spark-2:8000/health --resolve spark-2:8000:{SPARK_2}").rc == 0
 
 
 def test_no_key_of_a_client_is_on_the_gateway(titan: Host) -> None:

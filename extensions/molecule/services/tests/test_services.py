@@ -135,7 +135,7 @@ def until(host: Host, state: str) -> None:
 def test_an_answer_under_way_ends_before_the_container_does(host: Host, stream: Callable[[int], str]) -> None:
     host.check_output("apt-get install --yes nftables")
     ask = (
-        f"runuser -u nobody -- curl -s -m 5 -o /dev/null -H 'Authorization: Bearer {KEY}' https://titan:8000/v1/models"
+        f"runuser -u nobody -- curl -s -m 60 -o /dev/null -H 'Authorization: Bearer {KEY}' https://titan:8000/v1/models"
     )
     for tokens in (100, 400, 1400):  # twenty seconds are enough, but on a machine that is very busy
         file = stream(tokens)

@@ -14,6 +14,7 @@ group of one. Standard library only, Python 3.11: the role `services` copies thi
 | judge | every decision, pure: restart budget, progress of a load, liveness |
 | memory | decisions about the host's memory, pure: caches during a load, creep |
 | causes | why an engine ended, by what it printed, pure |
+| ends | who ended a container, by what its host shows, pure |
 | wire | the ranks' messages to each other, authenticated |
 | container, host, endpoint | a container, the machine, the API: read and act, decide nothing |
 | client | one HTTP request to the API, also for `_verify` |

@@ -62,7 +62,7 @@ class Container:
         return int(self.inspected.get("State", {}).get("Pid", 0))
 
     @property
-    def _id(self) -> str:
+    def id(self) -> str:
         return str(self.inspected.get("Id", ""))
 
     async def launch(self, words: Sequence[str]) -> None:
@@ -160,7 +160,7 @@ class Container:
         clients = [client for client in self._clients[1:] if client.returncode is None]
         if not clients:
             return
-        commands = await asyncio.to_thread(commands_of, self.init, self._id)
+        commands = await asyncio.to_thread(commands_of, self.init, self.id)
         for pid in judge.process_ids(commands, self._executed):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGTERM)
@@ -191,7 +191,7 @@ class Container:
             raise RankError(f"Docker does not answer, and the container {self._name} can't be killed")
 
     def _is_alive(self) -> bool:
-        return is_first_process(self.init, self._id)
+        return is_first_process(self.init, self.id)
 
     async def _removed(self) -> None:
         """`--rm` removes it too, and Docker then refuses to: what counts is that it is gone."""

@@ -122,7 +122,7 @@ class Head:
     async def _wait_out(self, obstacle: str) -> None:
         """Nothing was launched: no start is used up, and the next try comes after a pause that grows."""
         self._obstacles += 1
-        pause = judge.pause_s(self._obstacles)
+        pause = judge.pause_s(self._obstacles, obstacle)
         sentence = f"it can't start yet, and tries again after {pause:.0f} s: {obstacle}"
         self._report.enter("preparing", sentence, error=sentence)
         await self._stop_all(obstacle)

@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import judge, memory
+from . import ends, judge, memory
 from .probes import Requires
 from .service import Adapter, Gid, Service, Token
 
@@ -33,6 +33,8 @@ _COMMAND_S = 60
 # A container of a large image, and a program of Python in it.
 _ASKED_S = 180
 _ANSWER_S = 10
+# Before an end, in which whoever ended it says so.
+_SCENE_S = 20
 # Docker may just be starting, with this unit or after a crash.
 _DOCKER_S = 120
 _GPU_SPECIFICATION = re.compile(r"""\bkind"?:\s*"?nvidia\.com/gpu(?![\w-])""")
@@ -59,7 +61,8 @@ def prepare(service: Service) -> None:
     Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
     available = available_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
     taken = (port_taken(port) for port in service.ports)
-    problem = next(filter(None, [short_of_memory(available, service.memory_bytes), *taken]), None)
+    short = short_of_memory(available, service.memory_bytes, guard_floor(service.guard.unit))
+    problem = next(filter(None, [short, *taken]), None)
     if problem:
         raise RankError(problem)
 
@@ -82,6 +85,18 @@ def killer(pids: Collection[int], since: float, guard: str) -> str:
     lines = ["_TRANSPORT=kernel", "+", f"_SYSTEMD_UNIT={guard}"]
     done = run(["journalctl", "--no-pager", "--output", "cat", f"--since=@{since:.0f}", *lines], _ANSWER_S)
     return memory.killer(done.stdout, pids)
+
+
+def scene(container: str, identity: str, own: Sequence[str]) -> ends.Scene:
+    """What the host shows of the last seconds of a container. own: units of this collection."""
+    now, fields = time.time(), "--output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER"
+    since = f"{now - _SCENE_S:.0f}"
+    asked = ["journalctl", "--no-pager", "--output=json", fields, f"--since=@{since}", "--lines=5000"]
+    chosen = ["--since", since, "--until", f"{now:.0f}", "--filter", f"container={container}"]
+    chosen += ["--format", '{{.Action}} {{index .Actor.Attributes "signal"}}']
+    running = ["systemctl", "list-units", "--type=service", "--state=running", "--plain", "--no-legend"]
+    journal, events, units = (run(words, _ANSWER_S).stdout for words in (asked, ["docker", "events", *chosen], running))
+    return ends.Scene(journal, events, units, own, (container, identity[:12]))
 
 
 async def await_docker() -> None:
@@ -119,6 +134,13 @@ def restarts_of(unit: str) -> int | None:
     """How often systemd has started it by itself (`Restart=`) since somebody did; None where it does not say."""
     shown = run(["systemctl", "show", "--property=NRestarts", "--value", unit], _ANSWER_S).stdout.strip()
     return int(shown) if re.fullmatch("[0-9]{1,9}", shown) else None
+
+
+def guard_floor(unit: str) -> int:
+    """Available bytes below which the memory guard ends an engine, as it runs now; 0 without it."""
+    shown = run(["systemctl", "show", "--property=ActiveState,ExecStart", unit], _ANSWER_S).stdout
+    found = re.search(r"\.py (\d+) \d+ ", shown)
+    return int(found[1]) if found and "ActiveState=active" in shown.splitlines() else 0
 
 
 def require(requires: Requires) -> None:
@@ -206,12 +228,13 @@ def available_bytes(meminfo: str) -> int:
     return int(found.group(1)) * 1024
 
 
-def short_of_memory(available: int, needed: int) -> str | None:
-    """The sentence for the journal, or None when there is enough."""
-    if available >= needed:
+def short_of_memory(available: int, needed: int, floor: int = 0) -> str | None:
+    """The sentence for the journal, or None when there is enough. floor: under which the memory guard would end it."""
+    if available >= needed + floor:
         return None
+    beside = f" beside the {floor / GIB:.1f} GiB under which the memory guard ends an engine" if floor else ""
     return (
-        f"{available / GIB:.1f} GiB of memory are free, this service needs {needed / GIB:.1f} GiB: "
+        f"{available / GIB:.1f} GiB of memory are free, this service needs {needed / GIB:.1f} GiB{beside}: "
         "stop what else runs on this host (`docker ps`, `ps aux --sort=-rss | head`) or plan a smaller KV pool; where "
         "nothing else runs, a program that was killed has left it with the driver: restart this host"
     )

@@ -77,9 +77,15 @@ def is_owners_start(restarts: int | None, before: int | None) -> bool:
     return restarts is not None and restarts <= (before or 0)
 
 
-def pause_s(obstacles: int) -> float:
+# What site.yml brings while the supervisor waits: who waits for the service then must not wait longer.
+_BROUGHT = ("No such image", "source path does not exist")
+
+
+def pause_s(obstacles: int, obstacle: str = "") -> float:
     """Seconds until the next try: the kernel takes ports and memory back in a few, an obstacle (a port that is taken,
     memory that is short) may last. obstacles: how many tries in a row have met one."""
+    if any(mark in obstacle for mark in _BROUGHT):
+        return _PAUSE_S
     return float(min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** min(max(0, obstacles - 1), 10)))
 
 
@@ -307,8 +313,7 @@ def describe_exit(status: int, exit_words: Mapping[str, str]) -> str:
     """A container's exit status in words. exit_words: of its engine, by the status."""
     docker = {
         "125": "Docker could not run it or went away",
-        "137": "killed, by somebody (`docker kill`, `docker rm -f`) or by the kernel for want of memory, which "
-        "`journalctl -k -g oom` shows",
+        "137": "killed",
     }
     words = {**docker, **exit_words}.get(str(status))
     return f"{status}: {words}" if words else str(status)

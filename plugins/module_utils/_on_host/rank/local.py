@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import admission, causes, evidence, host, memory
+from . import admission, causes, ends, evidence, host, memory
 from .container import Container
 from .host import NotLaunchedError, RankError
 from .judge import End
@@ -85,10 +85,19 @@ class LocalRank:
         self._tasks.append(asyncio.create_task(self._name_the_end(container, status, began)))
 
     async def _name_the_end(self, container: Container, status: int, began: float) -> None:
-        killer = await asyncio.to_thread(host.killer, self._pids, began, self._service.guard.unit)
+        guard, unit = self._service.guard.unit, self._service.unit
+        killer = await asyncio.to_thread(host.killer, self._pids, began, guard)
+        cause = causes.cause(container.tail)
+        who = killer or ends.ended_by(
+            await asyncio.to_thread(host.scene, self._service.container, container.id, (guard, unit)),
+            self._pids,
+            status,
+            cause is not None,
+        )
         if container is self._container and not self._stopping:
             reason = f"its container ended {container.last_words(status)}"
-            self._over(End(f"{killer}; {reason}" if killer else reason, out_of_memory=bool(killer)))
+            lost = cause is not None and cause.elsewhere and not who
+            self._over(End(f"{who}; {reason}" if who else reason, out_of_memory=bool(killer), elsewhere=lost))
 
     def loaded(self) -> None:
         """The group serves: from now on the rank takes what it was planned to."""

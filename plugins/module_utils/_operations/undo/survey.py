@@ -203,7 +203,7 @@ def _links(given: Mapping[str, str], before: Mapping[str, Any], run: Run) -> Ite
         name = str(link["ifname"])
         known = before.get(name, {"addresses": [], "mtu": link["mtu"]})
         address = given.get(name)
-        if address and address in addresses(link) and address not in known["addresses"]:
+        if address in addresses(link) and address not in known["addresses"]:
             away = ["ip", "address", "delete", address, "dev", name]
             yield RemovalStep(name, f"has {address}", "without it", partial(_must, run, away))
         if name in before and link["mtu"] != known["mtu"]:

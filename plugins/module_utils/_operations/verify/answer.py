@@ -95,6 +95,7 @@ SERVICE: Spec = {
                 "seconds": _FIGURE_OR_NULL,
             },
         },
+        "failed": _MAYBE_TEXT,
         "memory_total_bytes": _COUNT,
         "boot_log": _TEXTS,
         "log_tail": _TEXTS,

@@ -14,8 +14,9 @@ from ..._engines.interface import Engine
 from ..._on_host.rank.causes import explained
 from .service import changed_by, silence
 
-# Ports and memory come back within seconds of an end.
-_OBSTACLE_S = 90.0
+# Ports and memory come back within seconds of an end. An obstacle that this run has mended is looked at again within a
+# minute, the supervisor's longest pause.
+_OBSTACLE_S, _AGAIN_S = 90.0, 75.0
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Verdict:
     text: str
 
 
-def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int) -> Verdict:
-    """What one reading says, `restarts_before` being the unit's restart count when the waiting began.
+def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int, waited_s: float = _AGAIN_S) -> Verdict:
+    """What one reading says, `restarts_before` being the unit's restart count when the waiting began, `waited_s` ago.
 
     A start that dies is tried again by the supervisor, and shown meanwhile; it says when it gives up. A supervisor that
     dies itself won't get better.
@@ -36,18 +37,25 @@ def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int) -> Verd
     supervisor = reading["supervisor"] or {}
     silent = silence(supervisor)
     if reply is not None and reply["ok"] and supervisor.get("state") == "serving" and not silent:
-        return Verdict("ready", reply["answer"])
+        return _answered(unit, reading)
     if state["active"] == "failed" or state["restarts"] > restarts_before:
         cause = supervisor.get("error") or explained(reading["log_tail"])
         why = f"{cause}{changed_by(state, unit)}"
         return Verdict("failed", f"{unit} does not stay up: {why}; the whole log: journalctl -u {unit} -n 200")
     if state["active"] == "inactive":
         return Verdict("failed", f"{unit} is not running; start it with: systemctl start {unit}")
-    if _is_obstructed(supervisor):
+    if waited_s >= _AGAIN_S and _is_obstructed(supervisor):
         return Verdict("failed", f"{unit}: {supervisor['error']}; it starts by itself once that is gone")
     if reply is not None and not reply["ok"]:
         return Verdict("waiting", f"healthy, but no answer yet: {reply['error']}")
     return Verdict("waiting", silent or _meanwhile(supervisor, reading["log_tail"]))
+
+
+def _answered(unit: str, reading: Mapping[str, Any]) -> Verdict:
+    if not reading.get("failed"):
+        return Verdict("ready", reading["reply"]["answer"])
+    why = f"{unit} answers a short question, and fails at {reading['failed']}"
+    return Verdict("failed", f"{why}; journalctl -u {unit} -n 200 says more, and docs/models.md what is known")
 
 
 def _is_obstructed(supervisor: Mapping[str, Any]) -> bool:

@@ -60,12 +60,14 @@ def boot_log(run: Run, unit: str, invocation: str) -> str:
     return out
 
 
-def ask(url: str, request: Mapping[str, Any], key: str, tls: ssl.SSLContext | None = None) -> dict[str, Any]:
+def ask(
+    url: str, request: Mapping[str, Any], key: str, tls: ssl.SSLContext | None = None, limit_s: float = _REQUEST_S
+) -> dict[str, Any]:
     """One real request, `_engines.interface.Example` as a map: {ok, answer, fingerprint, error}, and the
     seconds that it took."""
     path, body, sound_s = (request[part] for part in ("path", "body", "sound_s"))
     began = time.monotonic()
-    reply = fetch(url + path, key, _REQUEST_S, body, sound_s, tls)
+    reply = fetch(url + path, key, limit_s, body, sound_s, tls)
     return {**answered(request["answers"], reply), "seconds": round(time.monotonic() - began, 3)}
 
 
@@ -91,6 +93,19 @@ def _shown_otherwise(proof: Mapping[str, Any]) -> dict[str, Any] | None:
     at = urlsplit(proof["url"])
     problem = refused_at(str(at.hostname), at.port or 443, proof["certificate"], proof["ca"], proof["names"])
     return _unanswered(problem) if problem else None
+
+
+def failed_question(proof: Mapping[str, Any], key: str, tls: ssl.SSLContext | None) -> str:
+    """Which of the questions that break an engine got no answer, and what instead; empty where all did. One that has
+    no room for another request now is no failure."""
+    for one in proof["questions"]:
+        body = one["request"]["body"]
+        messages = [{**message, "content": message["content"] * one["times"]} for message in body["messages"]]
+        request = {**one["request"], "body": {**body, "messages": messages}}
+        reply = ask(proof["url"], request, key, tls, one["limit_s"])
+        if not reply["ok"] and not reply["error"].startswith("HTTP 429"):
+            return f"{one['name']}: {reply['error']}"
+    return ""
 
 
 def document(path: str) -> dict[str, Any] | None:
@@ -141,9 +156,12 @@ def read_service(run: Run, service: Mapping[str, Any], key: str) -> dict[str, An
         problem = stranger(url, first_process(run, service["container"]["name"])) if key else None
         refused = _unanswered(f"{problem}, so that its key is not sent there") if problem else None
         reply = refused or _shown_otherwise(proof) or ask(url, proof["request"], key, tls)
+    status = supervisor_status(service["status_file"])
+    serves = reply is not None and reply["ok"] and (status or {}).get("state") == "serving"
     return {
         "unit": state,
-        "supervisor": supervisor_status(service["status_file"]),
+        "failed": failed_question(proof, key, tls) if serves else "",
+        "supervisor": status,
         "health": asdict(healthy),
         "reply": reply,
         "memory_total_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),

@@ -14,6 +14,7 @@ from .launch import Launch
 _GIB = 2**30
 _STOCK = ("upstream", "ngc")
 _GROUP_SHARE: float = fact("limits", "utilization_group")
+_FOUR_BITS = r".*(?:awq|gptq|int4|w4a16|4-?bit).*"
 _KEPT_GIB: float = fact("memory", "instanttensor_gib")
 
 
@@ -185,6 +186,24 @@ def mla_fp8(launch: Launch) -> Hits:
     """Latent attention with an FP8 KV cache on 0.17."""
     if launch.gb10 and launch.model.mla and launch.kv_dtype.startswith("fp8"):
         yield Hit(argv("--kv-cache-dtype"), show(launch.kv_dtype))
+
+
+@rule(
+    "X21",
+    {"0.26.0..0.27.1": "error"},
+    expected="vLLM 0.28.0 or newer",
+    remedy="take an image of 0.28.0 or newer",
+    reason="the engine ends at the first prompt that is longer than a batch, or begins like an earlier one: latent "
+    "attention reads a weight that 4-bit layers do not have",
+    source="vllm-project/vllm issues 43263 (two DGX Spark) and 43888; vllm/model_executor/layers/attention/"
+    "mla_attention.py of 0.26.0, 0.27.0 and 0.28.0",
+)
+def mla_four_bits(launch: Launch) -> Hits:
+    """Latent attention with 4-bit weights on 0.26 and 0.27."""
+    model = launch.model
+    packed = model.quant_method in ("awq", "awq_marlin", "gptq", "gptq_marlin", "auto-round")
+    if model.mla and (packed or (model.quant_method == "compressed-tensors" and model.is_(_FOUR_BITS))):
+        yield Hit("image", f"a release before 0.28.0, and {model.quant_method} in 4 bits")
 
 
 @memory_rule(

@@ -1,0 +1,90 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Who ended a container, by what its host shows: a watchdog, a person, Docker, a signal. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+_ENDS = re.compile(r"kill|terminat|SIGTERM|SIGKILL|signal 9|stopp|remov|restart|\boom\b", re.IGNORECASE)
+_COMMAND = re.compile(r"\s*(\S+) : .*\bCOMMAND=(.+)")
+_BY_NAME = re.compile(r"\b(?:pkill|killall)\b")
+_DOCKER_ENDS = re.compile(r"Daemon shutdown complete|Processing signal|Stopping docker", re.IGNORECASE)
+# Who only reports what others do.
+_REPORTERS = ("docker.service", "containerd.service", "init.scope", "")
+# Units that end programs, by their names.
+_WATCHDOG = re.compile(r"oomd?\b|nohang|watchdog|thrash|reaper|guard|killer|monit\b")
+_SHOWN = 160
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a host shows of the last seconds. journal: entries as journalctl's JSON. events: Docker's of the container,
+    ``ACTION SIGNAL`` a line. units: those that run, one a line. own: units of this collection, which end nobody unsaid.
+    names: the container's."""
+
+    journal: str
+    events: str
+    units: str
+    own: Collection[str]
+    names: Collection[str]
+
+
+def ended_by(scene: Scene, pids: Collection[int], status: int, cause_is_known: bool) -> str:
+    """A clause that names who ended it; empty where it ended by itself."""
+    found = _by_journal(scene, pids) or _by_docker(scene)
+    if found:
+        return found
+    others = [unit for unit in re.findall(r"^\s*(\S+\.service)", scene.units, re.MULTILINE) if _watches(unit, scene)]
+    may = f"{' and '.join(others)} on this host may have" if others else ""
+    if status in (128 + signal.SIGKILL, 128 + signal.SIGTERM):
+        return f"somebody ended it by signal {status - 128} (`kill`, `pkill`){may and f': {may}'}"
+    return "" if cause_is_known or not may else f"{may} ended a process of it"
+
+
+def _by_journal(scene: Scene, pids: Collection[int]) -> str:
+    for who, text in _entries(scene.journal):
+        if command := _COMMAND.match(text) if who == "sudo" else None:
+            if _BY_NAME.search(command[2]) or (_ENDS.search(command[2]) and _is_about(command[2], scene.names, pids)):
+                return f"{command[1]} ended it by `{command[2].strip()[:_SHOWN]}`"
+        elif who not in (*scene.own, *_REPORTERS) and _ENDS.search(text) and _is_about(text, scene.names, pids):
+            return f"{who} ended it ({' '.join(text.split())[:_SHOWN]})"
+    return ""
+
+
+def _by_docker(scene: Scene) -> str:
+    if any(who == "docker.service" and _DOCKER_ENDS.search(text) for who, text in _entries(scene.journal)):
+        return "Docker itself was stopped or restarted, and ended it"
+    actions = {line.split(" ")[0] for line in scene.events.splitlines()}
+    if "oom" in actions:
+        return "the kernel ended it at the container's own memory limit"
+    by_docker = "somebody ended it by Docker (`docker stop`, `docker kill`, `docker rm -f`, or a tool that does so)"
+    return by_docker if actions & {"kill", "stop"} else ""
+
+
+def _watches(unit: str, scene: Scene) -> bool:
+    return unit not in scene.own and not unit.startswith("gb10-") and bool(_WATCHDOG.search(unit))
+
+
+def _entries(journal: str) -> Iterator[tuple[str, str]]:
+    """(unit or program, words) of each."""
+    for line in journal.splitlines():
+        try:
+            entry = json.loads(line)
+            text, program = entry["MESSAGE"], entry.get("SYSLOG_IDENTIFIER", "")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if isinstance(text, str):
+            yield program if program == "sudo" else entry.get("_SYSTEMD_UNIT") or program, text
+
+
+def _is_about(text: str, names: Collection[str], pids: Collection[int]) -> bool:
+    return any(name and name in text for name in names) or any(
+        int(word) in pids for word in re.findall(r"\b\d{2,8}\b", text)
+    )

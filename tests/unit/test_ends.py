@@ -1,0 +1,81 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who ended a container: each by its name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import ends
+
+NAME, PIDS = "gb10-service-chat", {4711, 4712}
+OWN = ("gb10-memory-guard.service", f"{NAME}.service")
+
+
+def entry(who: str, text: str, program: str = "") -> str:
+    return json.dumps({"_SYSTEMD_UNIT": who, "SYSLOG_IDENTIFIER": program, "MESSAGE": text})
+
+
+def who(journal: list[str], events: str = "", units: str = "", status: int = 137, known: bool = False) -> str:
+    scene = ends.Scene("\n".join(journal), events, units, OWN, (NAME, "0f3a5c7e9b1d"))
+    return ends.ended_by(scene, PIDS, status, known)
+
+
+WATCHDOG = entry("spark-oom-guard.service", "free 2.1 GiB, killing pid 4712 (VLLM::EngineCor)", "python3")
+PERSON = "   maria : TTY=pts/0 ; PWD=/home/maria ; USER=root ; COMMAND=/usr/bin/docker kill gb10-service-chat"
+
+
+@pytest.mark.parametrize(
+    ("journal", "events", "named"),
+    [
+        ([WATCHDOG], "", "spark-oom-guard.service ended it (free 2.1 GiB, killing pid 4712 (VLLM::EngineCor))"),
+        (
+            [entry("systemd-oomd.service", "Killed /system.slice/docker-0f3a5c7e9b1d2.scope due to memory pressure")],
+            "",
+            "systemd-oomd.service ended it",
+        ),
+        ([entry("earlyoom.service", 'sending SIGTERM to process 4711 uid 0 "vllm": badness 900')], "", "earlyoom."),
+        ([entry("session-3.scope", PERSON, "sudo")], "kill 9", "maria ended it by `/usr/bin/docker kill gb10-"),
+        (
+            [entry("user@1000.service", PERSON.replace("docker kill gb10-service-chat", "pkill -9 -f vllm"), "sudo")],
+            "",
+            "maria ended it by `/usr/bin/pkill -9 -f vllm`",
+        ),
+        (
+            [entry("cron.service", "watchtower: Stopping /gb10-service-chat (0f3a5c7e9b1d) with SIGTERM")],
+            "kill 15",
+            "cron.service ended it",
+        ),
+        ([], "kill 15\nkill 9\nstop \ndie ", "somebody ended it by Docker"),
+        ([], "oom \ndie ", "the kernel ended it at the container's own memory limit"),
+        ([entry("docker.service", "Processing signal 'terminated'")], "", "Docker itself was stopped"),
+        ([], "die ", "somebody ended it by signal 9 (`kill`, `pkill`)"),
+    ],
+)
+def test_each_is_named(journal: list[str], events: str, named: str) -> None:
+    assert who(journal, events).startswith(named)
+
+
+def test_who_only_reports_others_ended_nobody() -> None:
+    journal = [
+        entry("containerd.service", f'level=info msg="shim disconnected, killing" id={NAME}'),
+        entry("docker.service", f"container {NAME} failed to exit within 10s of signal 15"),
+        entry(f"{NAME}.service", "(EngineCore pid=4711) killed"),
+        entry("gb10-memory-guard.service", "sending SIGTERM to process 4711"),
+        entry("nginx.service", "stopped worker 99"),
+        "no JSON",
+        json.dumps({"MESSAGE": [1, 2]}),
+    ]
+    assert who(journal, status=1, known=True) == ""
+    assert who(journal, status=1) == ""
+
+
+def test_a_silent_watchdog_is_named_as_one_that_may_have() -> None:
+    units = (
+        "spark-watchdog.service loaded active running Ends engines\ngb10-memory-guard.service loaded active running\n"
+    )
+    assert who([], units=units).endswith(": spark-watchdog.service on this host may have")
+    assert who([], units=units, status=0) == "spark-watchdog.service on this host may have ended a process of it"
+    assert who([], units=units, status=1, known=True) == ""

@@ -1,0 +1,88 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Verify asks what breaks an engine that answers a short question."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import service
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.promised import verdict
+from ansible_collections.gb10.fleet.plugins.module_utils._plan import service_slice
+
+ANSWER = Reply(200, json.dumps({"choices": [{"message": {"content": "hi"}}], "usage": {"completion_tokens": 2}}))
+
+
+def names(flags: dict[str, Any], context: int | None = 131072, sees: bool = False) -> list[str]:
+    return [one["name"] for one in openai.questions("tiny", flags, context, sees)]
+
+
+def test_what_is_asked_follows_what_the_service_has() -> None:
+    prompts = ["a long prompt", "the same prompt again"]
+    assert names({}) == prompts
+    assert names({"enable-auto-tool-choice": True}) == [*prompts, "a call of a tool"]
+    assert names({"tool-call-parser": "glm47"}, sees=True) == [*prompts, "a call of a tool", "an image"]
+    assert names({"enable-auto-tool-choice": False}) == prompts
+
+
+@pytest.mark.parametrize(
+    ("flags", "context", "least", "most"),
+    [
+        ({"max-num-batched-tokens": 4096}, 202752, 4097, 12000),
+        ({"chunked-prefill-size": 2048}, 32768, 2049, 6000),
+        ({"chunked-prefill-size": -1}, 32768, 8193, 32640),
+        ({}, 2048, 900, 1920),
+        ({}, None, 4000, 8064),
+    ],
+)
+def test_a_prompt_is_longer_than_a_batch_and_fits(flags: dict[str, Any], context: int, least: int, most: int) -> None:
+    """A word is a token at the least, and two of a tokenizer of bytes."""
+    asked = next(openai.questions("tiny", flags, context, sees=False))
+    text = asked["request"]["body"]["messages"][0]["content"] * asked["times"]
+    assert least <= len(text.split())
+    assert len(text) <= most
+    assert asked["limit_s"] >= 120 + len(text.split()) // 50
+
+
+def test_a_context_without_room_is_not_filled() -> None:
+    assert names({}, context=100) == []
+
+
+@pytest.mark.parametrize(
+    ("replies", "failed"),
+    [
+        ([ANSWER] * 3, ""),
+        ([ANSWER, Reply(500, "EngineDead")], "the same prompt again: HTTP 500: EngineDead"),
+        ([Reply(0, "no answer within 220 s", late=True)], "a long prompt: no answer within 220 s"),
+        ([Reply(429, "later"), ANSWER, ANSWER], ""),
+    ],
+)
+def test_the_first_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, replies: list[Reply], failed: str) -> None:
+    """Found: 4-bit MLA on vLLM 0.26 answers a short question and dies by the first long one, and was proved healthy."""
+    asked = [*openai.questions("tiny", {"tool-call-parser": "x"}, 8192, sees=False)]
+    given = iter(replies)
+    monkeypatch.setattr(service, "fetch", lambda *_words: next(given))
+    found = service.failed_question({"url": "http://127.0.0.1:1", "questions": asked}, "", None)
+    assert found == failed
+
+
+def test_a_service_that_fails_one_is_not_ready() -> None:
+    unit = {"active": "active", "restarts": 0, "drop_ins": []}
+    reply = {"ok": True, "answer": "hello", "error": "", "fingerprint": ""}
+    reading = {"unit": unit, "reply": reply, "supervisor": {"state": "serving"}, "log_tail": [], "failed": ""}
+    assert verdict("x.service", reading, 0).state == "ready"
+    now = verdict("x.service", reading | {"failed": "a long prompt: HTTP 500: x"}, 0)
+    assert (now.state, "fails at a long prompt: HTTP 500" in now.text) == ("failed", True)
+
+
+@pytest.mark.parametrize(("cold_bytes", "low", "high"), [(0, 1000, 1000), (50, 950, 1050)])
+def test_a_pool_that_a_warm_cache_alone_changes_is_as_planned(cold_bytes: int, low: int, high: int) -> None:
+    """Found: the second start of a pool by utilization was another build or other flags."""
+    kv = {"tokens": 1000, "bytes": 1000, "exact": True, "tokens_low": 1, "tokens_high": 2}
+    found = service_slice._expected(kv, "0.28.0", cold_bytes)
+    assert (found["kv_tokens_low"], found["kv_tokens_high"]) == (low, high)
