@@ -222,6 +222,18 @@ def test_hot_plug_is_off_also_where_yaml_reads_that_as_false(written: dict[str, 
     assert planned({"cables": [PAIR], **written})["spark-2"]["hotplug"] == hotplug
 
 
+def test_a_subnet_of_two_has_no_edges() -> None:
+    """RFC 3021."""
+    plan = planned(by_hand(["10.1.0.0/31", "10.1.1.0/31"], ["10.1.0.1/31", "10.1.1.1/31"]))
+    assert addresses(plan)["spark-3", "enP2p1s0f1np1"] == "10.1.1.1/31"
+
+
+@pytest.mark.parametrize(("number", "refused"), [(6, set()), (7, {"fabric-number-range"})])
+def test_a_ports_number_is_an_address_of_its_subnet(number: int, refused: set[str]) -> None:
+    ports = {"spark-1:0": 1, "spark-2:0": number}
+    assert refusals({"switches": {"qsfp": {"ports": ports}}, "prefix": 29}) == refused
+
+
 # Refusals ----------------------------------------------------------------------------------------------------------
 
 
@@ -258,6 +270,9 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("fabric-address-invalid", by_hand(LEFT, ["10.1.0.2/24", "10.1.1.300/24"])),
     ("fabric-address-invalid", by_hand(LEFT, ["10.1.0.2", "10.1.1.2/24"])),
     ("fabric-address-invalid", by_hand(LEFT, ["10.1.0.255/24", "10.1.1.2/24"])),
+    ("fabric-address-invalid", by_hand(LEFT, ["10.1.0.2/32", "10.1.1.2/24"])),
+    ("fabric-address-invalid", by_hand(LEFT, ["10.1.0.0/24", "10.1.1.2/24"])),
+    ("fabric-address-invalid", by_hand(LEFT, ["224.1.0.2/24", "10.1.1.2/24"])),
     ("fabric-address-twice", by_hand(LEFT, LEFT)),
     ("fabric-ends-differ", by_hand(LEFT, ["10.2.0.2/24", "10.1.1.2/24"])),
     ("fabric-link-on-rail", {"links": [{"addresses": {"spark-2:enp1s0f1np1": "10.9.0.1/24",

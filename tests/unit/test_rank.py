@@ -377,6 +377,7 @@ def test_tokens_a_second() -> None:
     assert judge.tokens_a_second(look(0, IDLE), look(10, replace(IDLE, answered=150))) == 10
     assert judge.tokens_a_second(look(0, IDLE), look(10, replace(IDLE, answered=0))) == 0
     assert judge.tokens_a_second(look(0, None), look(10, IDLE)) is None
+    assert judge.tokens_a_second(look(10, IDLE), look(10, replace(IDLE, answered=150))) is None
 
 
 # Answers ----------------------------------------------------------------------------------------------------------

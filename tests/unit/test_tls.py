@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -30,8 +31,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tabl
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import read_declaration
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls import clients_view
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.clients_view import refused, refused_at
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.declared import decide
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.judge import of_owner, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.reading import read_certificates
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import (
     Pair,
     authority,
@@ -340,8 +344,55 @@ def test_each_fault_is_named_with_a_remedy(found: dict[str, Any], rules: list[st
     seen = [f"{one.severity} {one.rule}" for one in problems(found, ["a.lan"])]
     assert len(seen) >= len(rules) and all(rule in " ".join(seen) for rule in rules) and bool(seen) == bool(rules)
     tls = {"certificate": {"source": "/own.crt"}, "key": {"source": "/own.key"}, "names": ["a.lan"]}
-    for finding in of_owner(Place(service="nano"), tls, found):
+    named = [*of_owner(Place(service="nano"), tls, found)]
+    assert [finding.rule for finding in named] == [word.split()[1] for word in seen]
+    for finding in named:
         assert finding.found.startswith("/own.crt: ") and "/own.key" in finding.remedy
+
+
+def test_a_certificate_that_ends_or_begins_now_still_holds() -> None:
+    read = {"names": ["b.lan", "c.lan"], "days_left": 0.0, "days_until": 0.0}
+    assert [one.rule for one in problems(read, ["b.lan"])] == ["certificate-ending"]
+    (_, missing) = problems(read, ["a.lan"])
+    assert missing.found == "it names b.lan, c.lan"
+    (_, nothing) = problems(read | {"names": []}, ["a.lan"])
+    assert nothing.found == "it names no name at all"
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_key_that_is_proved_lies_in_memory_where_it_can(monkeypatch: pytest.MonkeyPatch, writable: bool) -> None:
+    asked: list[str | None] = []
+
+    def folder(dir: str | None) -> TemporaryDirectory[str]:
+        asked.append(dir)
+        return TemporaryDirectory()
+
+    monkeypatch.setattr(clients_view.os, "access", lambda path, _mode: writable and path == "/run")
+    monkeypatch.setattr(clients_view.tempfile, "TemporaryDirectory", folder)
+    own = shown(names=("titan",))
+    assert refused(own.certificate.decode(), own.key.decode(), None, []) == ""
+    assert asked == ["/run" if writable else None]
+
+
+def test_nothing_is_wrong_where_nobody_answers(tmp_path: Path) -> None:
+    """Whether it has to answer is another check's question."""
+    (tmp_path / "crt").write_bytes(shown().certificate)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    assert refused_at("127.0.0.1", port, str(tmp_path / "crt"), None, []) == ""
+
+
+def test_a_certificate_is_read_as_its_text(tmp_path: Path) -> None:
+    (tmp_path / "crt").write_bytes(b"PEM\xff")
+    both = [str(tmp_path / name) for name in ("crt", "none")]
+    assert read_certificates(both) == {both[0]: "PEM\ufffd", both[1]: None}
+
+
+def test_an_address_is_named_by_a_certificate_and_what_is_neither_is_not(tmp_path: Path) -> None:
+    deciding = decide("tiny", Place(), "local", ["titan", "fd00::7", "not a name"], tmp_path)
+    with pytest.raises(StopIteration) as end:
+        next(deciding)
+    assert end.value.value["names"][:2] == ["titan", "fd00::7"] and "not a name" not in end.value.value["names"]
 
 
 def test_a_key_with_a_passphrase_is_refused_with_the_reason() -> None:
@@ -465,6 +516,7 @@ def test_drift_names_a_certificate(change: Callable[[dict[str, Any]], None], rul
     result = compare(LOCAL, changed(LOCAL, "titan", change), "2026-11-22")
     assert [one.rule for one in result.differences] == rules
     assert all("site.yml -l titan" in one.remedy for one in result.differences)
+    assert not any("renew" in one.remedy for one in result.differences), "a run does, of one that it made"
 
 
 def test_a_host_that_trusts_a_ca_of_ours_without_need_is_named() -> None:
