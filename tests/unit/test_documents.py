@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import DRIFT
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fleet.subject import FleetSubject
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.registry import FLEET_SUBJECTS
 from drift_fleet import planned
@@ -119,3 +120,9 @@ def test_the_lists_in_documents_are_those_of_today() -> None:
     command = [sys.executable, ROOT / "tools" / "contents.py", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_each_key_of_fleet_drift_is_on_its_page() -> None:
+    page = (ROOT / "docs" / "drift.md").read_text("utf-8")
+    missing = [key for key in DRIFT["options"] if not re.search(rf"\b{key}\b", page)]
+    assert missing == [], "docs/drift.md has what is checked, and each key of `fleet_drift`"

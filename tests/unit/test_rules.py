@@ -56,7 +56,8 @@ def test_every_statement_of_the_sources_has_a_place() -> None:
 
 
 def test_the_document_is_up_to_date() -> None:
-    assert subprocess.run([sys.executable, ROOT / "tools" / "rules.py", "--check"], check=False).returncode == 0
+    done = subprocess.run([sys.executable, ROOT / "tools" / "rules.py", "--check"], check=False)
+    assert done.returncode == 0, "run: python tools/rules.py"
 
 
 @pytest.mark.parametrize("identity", CASES)
