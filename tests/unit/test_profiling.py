@@ -206,6 +206,17 @@ def test_each_stage_of_a_pipeline_holds_what_it_loaded(read: dict[str, Any]) -> 
     assert [size / (1 << 30) for size in found] == pytest.approx(loaded, abs=0.2)
 
 
+@pytest.mark.parametrize("shape", [{}, {"hidden_size": 4}, {"vision_config": 5, "hidden_size": 8, "vocab_size": 9}])
+def test_a_config_without_a_shape_is_no_trap(shape: dict[str, Any]) -> None:
+    begins = Start(tokens=8192, sequences=4, latent=65536, read_layers=2)
+    assert peak(shape, begins) is None or layer(shape, begins) >= 0
+    assert stages(shape, 10, [1, 2], 2) == [3, 3]
+
+
+def test_weights_smaller_than_the_embedding_are_divided_evenly() -> None:
+    assert stages(config("qwen3-32b"), 1000, [32, 32], 1) == [500, 500]
+
+
 def test_an_owner_may_divide_the_layers() -> None:
     written = {"VLLM_PP_LAYER_PARTITION": Value("40,24", "service", "")}
     assert stage_layers(config("qwen3-32b"), 2, written) == [40, 24]

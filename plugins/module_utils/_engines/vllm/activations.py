@@ -123,14 +123,15 @@ def takes_images(config: Mapping[str, object]) -> bool:
 
 def _vision(config: ConfigJson, start: Start, hidden: int) -> tuple[int, int]:
     """The encoder on the items of one batch, and what their outputs keep."""
-    if not takes_images(config.values) or not start.sees:
+    tower = config.values.get("vision_config")
+    if not isinstance(tower, Mapping) or not start.sees:
         return 0, 0
     gemma = str(config.architecture).startswith("Gemma4")
     each, kept, item = _GEMMA_VISION if gemma else _VISION
     scale, kind = 1.0, "video"
     if not gemma:
         kind = "image"
-        levels = config.values["vision_config"].get("deepstack_visual_indexes")
+        levels = tower.get("deepstack_visual_indexes")
         outputs = 1 + len(levels) if isinstance(levels, list) else 1
         kept = max(kept, _BYTES * item * hidden * outputs / gib(1))
     elif start.images.get("video") == 0:

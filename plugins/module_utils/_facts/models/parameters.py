@@ -131,12 +131,13 @@ def stages(config: Mapping[str, Any], whole: int, layers: Sequence[int], tensor:
     """What one rank of each pipeline stage holds of a model of so many bytes. layers: of each stage. tensor: ranks of a
     stage. The encoder for images is on all."""
     counted = parameters(config)
-    if counted is None or not sum(layers):
+    least = _WHOLE * (counted.embedding + counted.output + counted.copied) if counted else 0
+    if counted is None or not sum(layers) or whole < least:
         return [math.ceil(whole / (len(layers) * tensor))] * len(layers)
     embedding, output, encoder = (_WHOLE * one for one in (counted.embedding, counted.output, counted.vision))
     everywhere = str(ConfigJson(config).architecture).startswith(_EMBEDS_EVERYWHERE)
     copied = _WHOLE * (counted.copied - counted.vision)
-    shared = whole - embedding - output - encoder - copied
+    shared = whole - least
     found = []
     for at, count in enumerate(layers):
         last = at == len(layers) - 1
