@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Plac
 from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.host_memory import Kept, Ranks, kept
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.host_memory import Ranks, kept
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 
 LIBRARY, _ = load_all([SHIPPED_RECIPES])
@@ -36,36 +36,36 @@ SIMPLE = connector("SimpleCPUOffloadConnector", cpu_bytes_to_use=6 * GIB)
 @pytest.mark.parametrize(
     ("flags", "environment", "ranks", "expected"),
     [
-        ({}, {}, ONE, Kept()),
-        ({"kv-offloading-size": 24}, {}, ONE, Kept(24 * GIB, 24 * GIB)),
-        ({"kv-offloading-size": 2.5}, {}, ONE, Kept(5 * GIB // 2, 5 * GIB // 2)),
+        ({}, {}, ONE, 0),
+        ({"kv-offloading-size": 24}, {}, ONE, 24 * GIB),
+        ({"kv-offloading-size": 2.5}, {}, ONE, 5 * GIB // 2),
         # the size is the whole service's
-        ({"kv-offloading-size": 24}, {}, Ranks(2, one_copy=False), Kept(12 * GIB, 24 * GIB)),
-        ({"kv-offloading-size": 24}, {}, Ranks(2, one_copy=True), Kept(24 * GIB, 24 * GIB)),
-        (OFFLOADING, {}, ONE, Kept(24 * GIB, 24 * GIB)),
+        ({"kv-offloading-size": 24}, {}, Ranks(2, one_copy=False), 12 * GIB),
+        ({"kv-offloading-size": 24}, {}, Ranks(2, one_copy=True), 24 * GIB),
+        (OFFLOADING, {}, ONE, 24 * GIB),
         # the option replaces what the connector says
-        ({**OFFLOADING, "kv-offloading-size": 8}, {}, ONE, Kept(8 * GIB, 8 * GIB)),
-        (SIMPLE, {}, ONE, Kept(6 * GIB)),
-        (SIMPLE, {}, Ranks(3, one_copy=False), Kept(2 * GIB)),
-        (connector("SimpleCPUOffloadConnector"), {}, ONE, Kept(8 * GIB)),
-        (connector("SimpleCPUOffloadConnector", cpu_bytes_to_use_per_rank=3 * GIB), {}, ONE, Kept(3 * GIB)),
-        (connector("HiSparseConnector", host_pool_gib=12), {}, ONE, Kept(12 * GIB)),
-        (several(OFFLOADING, SIMPLE, connector("NixlConnector")), {}, ONE, Kept(30 * GIB, 24 * GIB)),
-        (connector("LMCacheConnectorV1"), {}, ONE, Kept(5 * GIB)),
-        (connector("LMCacheConnectorV1"), {"LMCACHE_MAX_LOCAL_CPU_SIZE": "30"}, ONE, Kept(30 * GIB)),
-        (connector("LMCacheConnectorV1"), {"LMCACHE_LOCAL_CPU": "False"}, ONE, Kept()),
-        (connector("LMCacheConnectorV1", **{"lmcache.max_local_cpu_size": 7}), {}, ONE, Kept(7 * GIB)),
-        (connector("NixlConnector"), {}, ONE, Kept()),
-        (connector("ExampleConnector", shared_storage_path="/srv/x"), {}, ONE, Kept()),
-        ({"mm-processor-cache-gb": 10}, {}, ONE, Kept(12 * GIB)),
-        ({"mm-processor-cache-gb": 4}, {}, ONE, Kept()),
-        ({}, {"VLLM_XGRAMMAR_CACHE_MB": "2048"}, ONE, Kept(2 * GIB)),
-        ({}, {"VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE": "1073741824"}, ONE, Kept(GIB)),
-        ({"aux-output-config": {"enable_return_routed_experts": True, "max_bytes": GIB}}, {}, ONE, Kept(GIB)),
-        ({"kv-transfer-config": "not a map"}, {}, ONE, Kept()),
+        ({**OFFLOADING, "kv-offloading-size": 8}, {}, ONE, 8 * GIB),
+        (SIMPLE, {}, ONE, 6 * GIB),
+        (SIMPLE, {}, Ranks(3, one_copy=False), 2 * GIB),
+        (connector("SimpleCPUOffloadConnector"), {}, ONE, 8 * GIB),
+        (connector("SimpleCPUOffloadConnector", cpu_bytes_to_use_per_rank=3 * GIB), {}, ONE, 3 * GIB),
+        (connector("HiSparseConnector", host_pool_gib=12), {}, ONE, 12 * GIB),
+        (several(OFFLOADING, SIMPLE, connector("NixlConnector")), {}, ONE, 30 * GIB),
+        (connector("LMCacheConnectorV1"), {}, ONE, 5 * GIB),
+        (connector("LMCacheConnectorV1"), {"LMCACHE_MAX_LOCAL_CPU_SIZE": "30"}, ONE, 30 * GIB),
+        (connector("LMCacheConnectorV1"), {"LMCACHE_LOCAL_CPU": "False"}, ONE, 0),
+        (connector("LMCacheConnectorV1", **{"lmcache.max_local_cpu_size": 7}), {}, ONE, 7 * GIB),
+        (connector("NixlConnector"), {}, ONE, 0),
+        (connector("ExampleConnector", shared_storage_path="/srv/x"), {}, ONE, 0),
+        ({"mm-processor-cache-gb": 10}, {}, ONE, 12 * GIB),
+        ({"mm-processor-cache-gb": 4}, {}, ONE, 0),
+        ({}, {"VLLM_XGRAMMAR_CACHE_MB": "2048"}, ONE, 2 * GIB),
+        ({}, {"VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE": "1073741824"}, ONE, GIB),
+        ({"aux-output-config": {"enable_return_routed_experts": True, "max_bytes": GIB}}, {}, ONE, GIB),
+        ({"kv-transfer-config": "not a map"}, {}, ONE, 0),
     ],
 )
-def test_what_a_rank_keeps(flags: dict[str, Any], environment: dict[str, str], ranks: Ranks, expected: Kept) -> None:
+def test_what_a_rank_keeps(flags: dict[str, Any], environment: dict[str, str], ranks: Ranks, expected: int) -> None:
     assert kept(flags, environment, Place(service="x"), ranks) == (expected, [])
 
 

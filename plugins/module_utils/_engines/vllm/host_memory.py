@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -46,14 +46,6 @@ _SIZES = {
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Bytes that one rank keeps in its host's memory. shared: those of them in /dev/shm of the container."""
-
-    size: int = 0
-    shared: int = 0
-
-
-@dataclass(frozen=True)
 class Ranks:
     """Of a service. count: how many, one a host. one_copy: whether all hold the same KV cache, as with latent
     attention."""
@@ -66,33 +58,38 @@ class _UncountedError(Exception):
     """Nobody can say from the options alone how much it keeps. args: why."""
 
 
-def kept_by(placed: Placed, decided: Mapping[str, Value]) -> tuple[Kept, list[Finding]]:
-    """What a rank of a placed service keeps in its host's memory by its decided options, and what can't be counted."""
-    flags = {name: option.value for name, option in decided.items()}
+def kept_by(placed: Placed) -> tuple[int, list[Finding]]:
+    """Bytes that a rank of a placed service keeps in its host's memory, and what can't be counted."""
+    flags = {name: option.value for name, option in placed.flags.items()}
     environment = {name: str(one.value) for name, one in placed.environments[placed.head.name].items()}
     one_copy = bool(ConfigJson(placed.config or {}).text.get("kv_lora_rank"))
     found, findings = kept(flags, environment, placed.place, Ranks(len(placed.hosts), one_copy))
-    return replace(found, size=found.size + pool_share(decided)), findings
+    return found + pool_share(placed.flags), findings
 
 
-def kept(flags: Settings, environment: Mapping[str, str], place: Place, ranks: Ranks) -> tuple[Kept, list[Finding]]:
+def shared(decided: Mapping[str, Value]) -> int:
+    """Bytes in /dev/shm of each container: the stores of the service's connectors, whole."""
+    flags = {name: option.value for name, option in decided.items()}
+    stores = [_extra(one) for _, one in _connectors(flags) if one.get("kv_connector") == "OffloadingConnector"]
+    return sum(_bytes(store.get("cpu_bytes_to_use")) or 0 for store in stores)
+
+
+def kept(flags: Settings, environment: Mapping[str, str], place: Place, ranks: Ranks) -> tuple[int, list[Finding]]:
     """The same of options and variables by their names. place: the service's."""
     outputs = flags.get("aux-output-config")
     of_map = outputs if isinstance(outputs, Mapping) else {}
     written = {name: _number(environment.get(name)) for name in _SIZES if name in environment}
     written |= {f"aux-output-config.{key}": value for key, value in of_map.items()}
-    size, findings = of_options(_SIZES, {**flags, **written}, place, _SOURCE)
-    total = Kept(_images(flags) + size)
+    total, findings = of_options(_SIZES, {**flags, **written}, place, _SOURCE)
+    total += _images(flags)
     for at, settings in _connectors(flags):
         where, name = place.below("flags", at), str(settings.get("kv_connector"))
         try:
-            more = _count(name)(_extra(settings), environment, ranks)
+            total += _count(name)(_extra(settings), environment, ranks)
         except _UncountedError as why:
             findings.append(uncounted(where, name, str(why), _SOURCE, _COUNTED))
         except ValueError as cause:
             findings.append(_refused(where, name, str(cause)))
-        else:
-            total = Kept(total.size + more.size, total.shared + more.shared)
     return total, [*findings, *_encoder_caches(flags, place)]
 
 
@@ -125,44 +122,44 @@ def _extra(settings: Settings) -> Settings:
     return extra if isinstance(extra, Mapping) else {}
 
 
-_Count = Callable[[Settings, Mapping[str, str], Ranks], Kept]
+_Count = Callable[[Settings, Mapping[str, str], Ranks], int]
 
 
-def _nothing(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
-    return Kept()
+def _nothing(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> int:
+    return 0
 
 
-def _offloading(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
+def _offloading(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> int:
     """The size is the service's. Each host has a file of that size in /dev/shm and fills its rank's part of it, or all
     of it where the ranks' caches are the same."""
     size = _bytes(extra.get("cpu_bytes_to_use"))
     if not size:
         raise ValueError("cpu_bytes_to_use is missing, without which vLLM does not start")
-    return Kept(size if ranks.one_copy else -(-size // ranks.count), size)
+    return size if ranks.one_copy else -(-size // ranks.count)
 
 
-def _simple(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
+def _simple(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> int:
     own = _bytes(extra.get("cpu_bytes_to_use_per_rank"))
     size = _bytes(extra.get("cpu_bytes_to_use", _SIMPLE_BYTES))
-    return Kept(own if own is not None else -(-(size or 0) // ranks.count))
+    return own if own is not None else -(-(size or 0) // ranks.count)
 
 
-def _sparse(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
-    return Kept(_gib(extra.get("host_pool_gib")))
+def _sparse(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> int:
+    return _gib(extra.get("host_pool_gib"))
 
 
-def _lmcache(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
+def _lmcache(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> int:
     """Its options, then its variables. A file has precedence over both, and only the container reads it."""
     if environment.get("LMCACHE_CONFIG_FILE"):
         raise _UncountedError("LMCACHE_CONFIG_FILE names a file that only the container reads")
     used = extra.get("lmcache.local_cpu", environment.get("LMCACHE_LOCAL_CPU", "true"))
     if str(used).lower() in ("false", "0", "no"):
-        return Kept()
+        return 0
     asked = extra.get("lmcache.max_local_cpu_size", environment.get("LMCACHE_MAX_LOCAL_CPU_SIZE", _LMCACHE_GIB))
-    return Kept(_gib(asked))
+    return _gib(asked)
 
 
-def _unknown(why: str, extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
+def _unknown(why: str, extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> int:
     raise _UncountedError(why)
 
 

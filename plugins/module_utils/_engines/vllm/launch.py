@@ -25,8 +25,7 @@ _WITH_HEADERS = ("/bin/sh", "-c", f'OTEL_EXPORTER_OTLP_TRACES_HEADERS="$(cat {SP
 
 def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
     """How a rank's container begins."""
-    in_host, _ = host_memory.kept_by(placed, flags)
-    return replace(_launch(placed, flags, rank), shared_memory=in_host.shared)
+    return replace(_launch(placed, flags, rank), shared_memory=host_memory.shared(flags))
 
 
 def _launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:

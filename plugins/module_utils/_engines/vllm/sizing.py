@@ -222,7 +222,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
         findings += _drafter_unknown(placed, values)
     weights = _weights(placed, drafts="speculative-config" in values)
     begins = _start(placed, kv, values, batched)
-    in_host, uncounted = host_memory.kept_by(placed, placed.flags)
+    in_host, uncounted = host_memory.kept_by(placed)
     findings += uncounted
     demand = Demand(
         service=placed.name,
@@ -249,7 +249,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
         drafts_recurrent=bool(kv and kv.model.recurrent and kv.layout.settings.drafters),
         in_flight=held_in_flight(config, begins, _whole(values.get("pipeline-parallel-size"), 1)),
         adapters=lora.slots if lora else 0,
-        offload=in_host.size + (lora.copies if lora else 0),
+        offload=in_host + (lora.copies if lora else 0),
         utilization=values.get("gpu-memory-utilization"),
         kv_cache_memory_bytes=values.get("kv-cache-memory-bytes", asked.declared),
         limits=(limits["min"], limits["max"]),
