@@ -28,6 +28,7 @@ NANO = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4"
 SUPER = "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4"
 OMNI = "nvidia/Nemotron-3-Nano-Omni-30B-A3B-Reasoning-NVFP4"
 LAGUNA = "poolside/Laguna-XS.2-FP8"
+FLASH_NEXT = "RadixArk/Qwen3.8-Flash-Next-NVFP4"
 PLAIN = "Qwen/Qwen3-0.6B"
 DFLASH = """--speculative-config '{"method":"dflash","num_speculative_tokens":15}'"""
 MTP = """--speculative-config '{"method":"mtp","num_speculative_tokens":3}'"""
@@ -521,6 +522,15 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "X19": (
         serve(f"{PLAIN} --kv-offloading-size 8", "0.28.0", env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
         serve(f"{PLAIN} --kv-offloading-size 8", "0.28.0", env={"PYTORCH_CUDA_ALLOC_CONF": "garbage_collection:0.8"}),
+    ),
+    "X21": (
+        serve(FLASH_NEXT, "0.30.0", env={"VLLM_PLE_CPU_OFFLOAD": "1"}),
+        serve(FLASH_NEXT, "0.30.0", env={"VLLM_PLE_CPU_OFFLOAD": "0"}),
+    ),
+    "X22": (serve(FLASH_NEXT, "0.29.0"), serve(f"{FLASH_NEXT} --no-enable-prefix-caching", "0.29.0")),
+    "X23": (
+        serve(PLAIN, model={"config": {"quantization": {"bits": 4, "group_size": 64}}}),
+        serve(PLAIN, model={"config": {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 64}}}),
     ),
     "X20": (serve(f"{PLAIN} --enable-sleep-mode"), serve(PLAIN)),
     "X17": (

@@ -93,6 +93,7 @@ SMALL = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "num_hidd
 QWEN = "qwen3.6-35b-a3b-nvfp4"
 # A model without a recipe in solo's place, and an image of its owner's.
 FOUND = {"model": "someone/model", "hosts": ["titan"], "port": 8003}
+NEXT = "RadixArk/Qwen3.8-Flash-Next-NVFP4"
 OWN_IMAGE = {"reference": "me/mine:1", "family": "custom", "release": "0.33.0"}
 TWICE = "fleet_services:\n  solo: {}\n  solo: {}\n"
 AGAIN_MINE = (SHIPPED_RECIPES / f"{NANO}.yml").read_text("utf-8").replace(f"name: {NANO}", f"name: {TINY}")
@@ -213,6 +214,10 @@ BY_HAND = [
     Row("model-template", {S: FOUND}, "flags {chat-template: /overlays/FILE}",
         {(*S, "flags"): {"chat-template": "/overlays/mine.jinja"}},
         also={("model", "someone/model"): {"chat_template": False}}),
+    Row("memory-table-on-disk", {S: {**FOUND, "model": NEXT, "flags": {"enable-prefix-caching": False}}},
+        "name an image whose build does, with its variable", {(*S, "image"): {**OWN_IMAGE, "release": "0.30.0"},
+                                                              (*S, "env"): {"VLLM_PLE_TABLE_MEMORY": "disk"}},
+        also={("model", NEXT): {"weights_bytes": 135291469824}}),
     # The fabric
     Row("fabric-group-management", {(*F, "cables"): RING, (*P, "hosts"): ["spark-2", "spark-3", "spark-4"],
                                     ("inventory", "spark-3", "address"): "spark-3.local"},

@@ -49,6 +49,7 @@ class ModelData(TypedDict):
     weights_bytes: int | None
     file: NotRequired[str]
     mmproj: NotRequired[str]
+    table_bytes: NotRequired[int]
     quantization: str | None
     gated: bool
     draft: NotRequired[DraftData]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from .._base import layout
 from .._base.addresses import EVERYWHERE, from_its_host, in_url, is_loopback
 from .._base.declared_host import HostData
+from .._base.gb10 import fact
 from .._base.layers import Layer, Value, fill
 from .._base.place import Place
 from .._base.slice import Merged, MountEntry, Written
@@ -30,6 +31,11 @@ class Host:
     address: str
     settings: HostData
     port: int = 22
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory that CPU and GPU share."""
+        return int(self.settings.get("memory_kib", fact("hardware", "memory_total_kib"))) * 1024
 
     @property
     def url_host(self) -> str:

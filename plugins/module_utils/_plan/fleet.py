@@ -296,7 +296,7 @@ def _budgets(
         for name in hosts
     }
     desktops = {name for name, host in hosts.items() if _keeps_a_desktop(host)}
-    budgets = plan_hosts({name: _memory_total(host) for name, host in hosts.items()}, demands, desktops)
+    budgets = plan_hosts({name: host.memory_bytes for name, host in hosts.items()}, demands, desktops)
     for name, budget in budgets.items():
         findings.add(budget.findings, [name])
     return budgets
@@ -305,10 +305,6 @@ def _budgets(
 def _keeps_a_desktop(host: Host) -> bool:
     headless = fact("host_tuning", "default_target")
     return bool(host.settings.get("host_tuning", {}).get("default_target", headless) != headless)
-
-
-def _memory_total(host: Host) -> int:
-    return int(host.settings.get("memory_kib", fact("hardware", "memory_total_kib"))) * 1024
 
 
 def _together(placed: Sequence[Placed], lock: Lock, relock: str, findings: _Findings) -> list[Placed]:

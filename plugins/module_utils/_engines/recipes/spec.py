@@ -144,6 +144,7 @@ MODEL: Spec = {
         **_CHECKPOINT,
         "file": GGUF,
         "mmproj": GGUF,
+        "table_bytes": {"type": "int", "min": 1},
         "quantization": {
             "type": "str",
             "nullable": True,

@@ -76,6 +76,7 @@ def head_request(facts: Facts, config: Mapping[str, object] | None) -> dict[str,
                 "repository": model["repository"],
                 "gated": model["gated"],
                 "weights_bytes": model["weights_bytes"],
+                "table_bytes": model.get("table_bytes"),
                 "quant_method": model["quantization"],
                 "cached": True,  # model_store stages it before any start
                 "config": config,

@@ -13,8 +13,9 @@ from ..._base.findings import Finding, FleetError, Severity, error, hint, warnin
 from ..._base.gb10 import fact
 from ..._base.layers import Layer, Value
 from ..._base.place import Place
-from ..._base.sizes import is_bytes, quantity, size
+from ..._base.sizes import gib, is_bytes, quantity, size
 from ..._facts.models.config import ConfigJson
+from ..._facts.models.facts import model_of, table_on_disk
 from ..._facts.models.parameters import drafter_bytes, encoder_bytes, size_of_weights, stages
 from ..._facts.models.purpose import CHAT, TRANSCRIBE
 from ..interface import EMPTY_POOL
@@ -38,6 +39,8 @@ from .text.flags import draft_repository
 # `kv` (vllm/engine/arg_utils.py, _set_default_max_num_seqs_and_batched_tokens_args).
 BATCHED_TOKENS = 8192
 SEQUENCES = 256
+# What weights may take of all hosts (R109).
+_MOST_OF_MEMORY = 0.9
 _POOL = ("tokens", "block_size", "num_blocks", "max_concurrency", "bytes_per_request")
 
 
@@ -122,7 +125,8 @@ class VllmSizing:
         mode = answer["resolved"].get("mamba_cache_mode")
         if mode == "none":
             return None
-        unit = math.lcm(*(group["block_size"] for group in answer["groups"]))
+        divided = self.kv.layout.settings.context_parallel
+        unit = math.lcm(*(one["block_size"] * (1 if one["kind"] == "Mamba" else divided) for one in answer["groups"]))
         if mode == "align" and self.match_unit:
             unit = self.match_unit
         return unit * (2 if self.kv.layout.settings.drafters else 1)
@@ -221,6 +225,8 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
     if not (recorded and _has_own_drafter(placed)):
         findings += _drafter_unknown(placed, values)
     weights = _weights(placed, drafts="speculative-config" in values)
+    weights, problems = _without_table(placed, weights)
+    findings += problems
     begins = _start(placed, kv, values, batched)
     in_host, uncounted = host_memory.kept_by(placed)
     findings += uncounted
@@ -329,6 +335,34 @@ def _rank_weights(placed: Placed, flags: Mapping[str, Any], demand: Demand) -> d
     columns = [stages(placed.config, size, layers, tensor) for size in (low, demand.weights_bytes, high)]
     of_stage = [Interval(*column) for column in zip(*columns, strict=True)]
     return {host.name: of_stage[min(at // tensor, count - 1)] for at, host in enumerate(placed.hosts)}
+
+
+def _without_table(placed: Placed, weights: _Weights) -> tuple[_Weights, list[Finding]]:
+    """The weights without a table of rows that a build reads from the disk; as they are where all fits into memory and
+    nothing says that such a build serves it."""
+    table = placed.model.get("table_bytes") or model_of({}, placed.model["repository"]).table_bytes
+    if table is None or weights.size is None:
+        return weights, []
+    shown = table_on_disk({name: one.value for name, one in placed.environments[placed.head.name].items()})
+    fits = weights.size < _MOST_OF_MEMORY * sum(host.memory_bytes for host in placed.hosts)
+    if fits and not shown:
+        return weights, []
+    rest = replace(weights, size=weights.size - table, bounds=None, source="model.weights_bytes less its table")
+    build = hint if shown else warning
+    return rest, [
+        build(
+            "memory-table-on-disk",
+            placed.place.below("env") if shown else placed.place.below("model"),
+            found=f"{size(table)} of the weights are a table of rows, which stays on the disk"
+            + (f" by {shown}" if shown else " or the host stops: nothing shows that the image leaves it there"),
+            expected=f"an image that reads it from there; with it {size(weights.size)} would be in memory",
+            remedy="leave the host 10 GiB for its page cache, and look at its memory during the first long answers"
+            if shown
+            else "name an image whose build does, with its variable; or serve it on two hosts",
+            source="sgl-project/sglang, pull requests 37068 and 37995; vLLM, pull request 54129",
+            kind="memory",
+        )
+    ]
 
 
 def _drafter_bytes(placed: Placed) -> int:
@@ -544,6 +578,8 @@ def _asked(
         return _Asked(0), []
     declared = quantity(pool) if is_bytes(pool) else None
     if kv is None:
+        if pool is None and placed.recipe["kind"] != CHAT:
+            declared = gib(fact("memory", "small_pool_gib"))
         return _Asked(None, declared=declared, rest=pool == "rest"), []
     settings = kv.layout.settings
     try:

@@ -42,7 +42,8 @@ class Model:
     family: e.g. qwen3.6. quant_method: modelopt, compressed-tensors, fp8, awq. quant_algo: NVFP4, FP8,
     MIXED_PRECISION. hybrid: full attention mixed with linear or Mamba layers; ssm: Mamba ones. mla: latent attention.
     built_in_mtp: draft heads in the checkpoint; paired_draft: a draft model beside it. native_length: tokens that it
-    was trained for. weights_bytes: sum of the safetensors files. cached: whether the host has it. draft_date: of the
+    was trained for. weights_bytes: sum of the safetensors files. table_bytes: of them a table, which a build may leave
+    on the disk. cached: whether the host has it. draft_date: of the
     drafter's snapshot. config: config.json, empty where not given.
     """
 
@@ -62,11 +63,17 @@ class Model:
     paired_draft: bool | None = None
     native_length: int | None = None
     weights_bytes: int | None = None
+    table_bytes: int | None = None
     gated: bool | None = None
     cached: bool | None = None
     tokenizer_class: str | None = None
     draft_date: str | None = None
     config: ConfigJson = field(default_factory=lambda: ConfigJson({}))
+
+    @property
+    def least_bytes(self) -> int:
+        """The weights that have to be in memory."""
+        return (self.weights_bytes or 0) - (self.table_bytes or 0)
 
     @property
     def nvfp4(self) -> bool:
@@ -104,6 +111,14 @@ class Model:
 def _data() -> Mapping[str, Any]:
     data: Mapping[str, Any] = read_yaml(DATA.read_text("utf-8"))
     return data
+
+
+def table_on_disk(variables: Mapping[str, Any]) -> str:
+    """The variable by which a build leaves such a table on the disk; empty where none is set."""
+    for name, pattern in _data()["tables_on_disk"].items():
+        if re.fullmatch(pattern, str(variables.get(name, ""))):
+            return f"{name}={variables[name]}"
+    return ""
 
 
 def drafter_fits(drafter: str, model: Model) -> bool | None:

@@ -23,7 +23,6 @@ _SWITCH: Spec = {"type": "bool"}
 _WORD: Spec = {"type": "str", "min": 1, "max": 80}
 # Options that change the pool in ways that are not known here, with the value that leaves it alone.
 _NEUTRAL: dict[str, Any] = {
-    "decode_context_parallel_size": 1,
     "disable_sliding_window": False,
     "kv_cache_dtype_skip_layers": [],
     "mamba_block_size": None,
@@ -40,6 +39,7 @@ class Flags:
     async_scheduling: bool | None = option(_SWITCH)
     attention_backend: str | None = option(_WORD)
     block_size: int | None = option({"type": "int", "min": 1, "max": 2**31 - 1})
+    decode_context_parallel_size: int = option(_RANKS, default=1)
     disable_hybrid_kv_cache_manager: bool = option(_SWITCH, default=False)
     distributed_executor_backend: str | None = option(_WORD)
     dtype: str = option(_DTYPE, default="auto")

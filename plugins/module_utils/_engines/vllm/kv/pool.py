@@ -58,7 +58,7 @@ def page_blocks(page: Page, length: int, settings: Settings) -> int:
     if page.window is not None:
         held = page.window - 1 + settings.windows_in_flight * settings.max_num_batched_tokens
         return ceil_div(min(held, length), page.block) + 1
-    return ceil_div(length, page.block)
+    return ceil_div(ceil_div(length, settings.context_parallel), page.block)
 
 
 def _state_blocks(page: Page, length: int, settings: Settings) -> int:
@@ -93,7 +93,7 @@ class Pool:
         if settings.release.prints_capacity:
             return int(self.concurrency * settings.max_model_len)
         block = min(group.page.block for group in self.layout.groups)
-        return self.blocks // len(self.layout.groups) * block
+        return self.blocks // len(self.layout.groups) * block * settings.context_parallel
 
 
 def fill(layout: Layout, available: int) -> Pool:

@@ -99,6 +99,8 @@ class Release(Version):
     aligns_block_strides = _in("0.32..")
 
     # -- requests, checks, printing
+    # decode context parallelism beside recurrent layers, whose states stay whole
+    divides_context_of_hybrids = _in("0.26..")
     # a sliding window holds the tokens of all batches in flight, not of one
     counts_batches_in_flight = _in("0.26..")
     # model runner V2 without experts: with a pipeline, async scheduling has one more batch in flight

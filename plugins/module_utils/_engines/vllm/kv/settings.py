@@ -9,7 +9,7 @@ from . import backends, drafting, states
 from .flags import Flags
 from .model import Attention, Model
 from .release import Release
-from .trouble import refusal
+from .trouble import not_sized, refusal
 
 DEFAULT_BLOCK = 16
 # The items of one request that Gemma 4 can't split: a video of 32 frames (vLLM 0.33.0 on the model's defaults).
@@ -24,7 +24,7 @@ class Settings:
 
     cache_dtype: of attention layers. speculative_tokens: drafted per step. drafters: attention layers that the drafter
     adds; assumed without its config. windows_in_flight: batches whose tokens a sliding window holds. fits_length:
-    max_model_len is still to be shortened to what fits.
+    max_model_len is still to be shortened to what fits. context_parallel: ranks that divide full attention's tokens.
     """
 
     release: Release
@@ -32,6 +32,7 @@ class Settings:
     fits_length: bool
     tensor_parallel: int
     pipeline_parallel: int
+    context_parallel: int
     user_block: int | None
     model_block: int | None
     packs_groups: bool
@@ -63,6 +64,7 @@ def resolve(flags: Flags, model: Model, release: Release, long_allowed: bool = F
     _check_block(flags, release)
     cache_dtype = backends.cache_dtype(flags, model, release)
     draft = drafting.resolve(flags, model, release)
+    _check_context_ranks(flags, model, release, drafts=bool(draft.layers))
     prefix_caching = _prefix_caching(flags, model, release)
     state = states.resolve(flags, model, release, prefix_caching, draft.tokens > 0)
     if state is not None and not release.since("0.15") and state.mode == "none":
@@ -78,6 +80,7 @@ def resolve(flags: Flags, model: Model, release: Release, long_allowed: bool = F
         fits_length=flags.max_model_len == -1,
         tensor_parallel=flags.tensor_parallel_size,
         pipeline_parallel=flags.pipeline_parallel_size,
+        context_parallel=flags.decode_context_parallel_size,
         user_block=flags.block_size,
         model_block=model.block,
         packs_groups=model.attention.compressed is not None,
@@ -156,6 +159,35 @@ def _check_shares(model: Model, ranks: int) -> None:
         raise refusal(
             "kv-ranks", "flags.tensor_parallel_size", words=words, remedy=remedy, source="vllm/distributed/utils.py"
         )
+
+
+def _check_context_ranks(flags: Flags, model: Model, release: Release, *, drafts: bool) -> None:
+    """Ranks that divide the tokens of full attention among them (--decode-context-parallel-size)."""
+    tensor, ranks = flags.tensor_parallel_size, flags.decode_context_parallel_size
+    if ranks == 1:
+        return
+    place, heads = "flags.decode_context_parallel_size", model.attention.kv_heads
+    words, source = "", "vllm/config/model.py, verify_with_parallel_config"
+    if tensor % ranks:
+        words, source = (
+            f"ValueError: tp_size={tensor} must be divisible by dcp_size={ranks}.",
+            "vllm/config/parallel.py",
+        )
+    elif not model.attention.latent and ranks > tensor // heads:
+        words = f"ValueError: decode context parallelism over {ranks} for {tensor} ranks and {heads} KV heads"
+    elif not model.attention.latent and (model.attention_heads // heads) % ranks:
+        words = f"ValueError: {model.attention_heads // heads} query heads per KV head for {ranks} ranks"
+    elif any(isinstance(layer, Attention) and layer.window is not None for layer in model.layers):
+        words, source = "AssertionError: DCP not support sliding window.", "vllm/v1/kv_cache_interface.py"
+    elif model.recurrent is not None and not release.divides_context_of_hybrids:
+        words = "ValueError: Hybrid KV cache groups with multiple block sizes do not support context parallelism"
+        source = "vllm/v1/core/kv_cache_utils.py, resolve_kv_cache_block_sizes"
+    if words:
+        remedy = "leave decode-context-parallel-size out, or write a number of ranks that the KV heads leave room for"
+        raise refusal("kv-ranks", place, words=words, remedy=remedy, source=source)
+    if drafts:
+        found, remedy = f"--decode-context-parallel-size {ranks} with a drafter", "size it by a first boot"
+        raise not_sized(place, found=found, expected="one of the two", remedy=remedy)
 
 
 def _check_block(flags: Flags, release: Release) -> None:

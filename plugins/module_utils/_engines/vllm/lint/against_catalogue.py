@@ -209,7 +209,7 @@ def _variable(view: CatalogueView, name: str, value: str) -> Iterator[Finding]:
             place=place,
             found=history("variable", known),
             expected=f"a variable of vLLM {view.release.version}",
-            remedy=view.gone(known) or meant(name, view.release.variables),
+            remedy=view.gone(known) or _meant(name, view.release.variables, own=view.own),
             reason="vLLM ignores it: without a word before 0.17.0, with one log line since",
             source=view.source,
         )
@@ -227,6 +227,12 @@ def _variable(view: CatalogueView, name: str, value: str) -> Iterator[Finding]:
             remedy="correct the value",
             source=view.source,
         )
+
+
+def _meant(name: str, known: Iterable[str], *, own: bool) -> str:
+    """What to write instead of a variable. One that resembles none may be that of a build of others."""
+    remedy = meant(name, known)
+    return remedy if own or remedy != "drop it" else "keep it if this image's build reads it; else drop it"
 
 
 def never_known(
@@ -257,7 +263,7 @@ def _never_known(
             )
     for name in env:
         if name.startswith("VLLM_") and catalogue.variable_range(name) is None:
-            remedy = meant(name, catalogue.newest.variables)
+            remedy = _meant(name, catalogue.newest.variables, own=severity == "error")
             found, expected = history("variable", None), "a variable of vLLM"
             yield judged(
                 rule="catalogue-unknown-variable",

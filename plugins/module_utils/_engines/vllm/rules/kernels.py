@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...._base.findings import Severity
 from ...._base.place import argv, env
 from ._base import Hit, Hits, rule, show
@@ -12,6 +14,8 @@ _GEMMA_MOE = r".*/gemma-4-26b-a4b.*nvfp4.*"
 _NANO = r".*nemotron-3-nano-30b-a3b.*nvfp4.*"
 _CUTLASS_IS_WELL = r"RedHatAI/Qwen3\.5-122B-A10B-NVFP4"
 _FP4_MOE_BACKENDS = ("marlin", "flashinfer_b12x", "b12x")
+# What checkpoints call a method that vLLM has by another name.
+_METHOD_NAMES = {"auto-round": "inc", "intel/auto-round": "inc"}
 _MARLIN = "--moe-backend marlin"
 
 
@@ -302,3 +306,28 @@ def chunked_prefill_on_ssm_moe(launch: Launch) -> Hits:
     """--enable-chunked-prefill given explicitly on an SSM and MoE model."""
     if launch.model.ssm and launch.model.moe and launch.switch("--enable-chunked-prefill"):
         yield Hit(argv("--enable-chunked-prefill"), "given")
+
+
+@rule(
+    "X23",
+    "error",
+    lasts="vllm",
+    expected="a checkpoint quantized by a method of this release",
+    remedy="take another checkpoint of the model",
+    reason="vLLM refuses an unknown method, and finds no weights in a form that it doesn't know",
+    source="vllm/config/model.py, _verify_quantization; catalogue, quantization",
+)
+def unknown_quantization(launch: Launch) -> Hits:
+    """A checkpoint quantized in a form that the release doesn't load."""
+    config = launch.model.config
+    method = str(config.quantization.get("quant_method") or "").lower().replace("_", "-")
+    known = (
+        {name.replace("_", "-") for name in launch.release.registries.get("quantization", ())} if launch.release else ()
+    )
+    own = config.values.get("quantization")
+    unnamed = {"bits", "group_size"}.issubset(own if isinstance(own, Mapping) else config.quantization)
+    if not method and unnamed and not launch.model.quant_method:
+        yield Hit("model", "quantization without a quant_method in config.json, as MLX writes it")
+    elif method and known and _METHOD_NAMES.get(method, method) not in known:
+        stock = launch.family in (None, "upstream", "ngc")
+        yield Hit("model", f"quant_method {show(method)}", severity="error" if stock else "warning")

@@ -65,7 +65,7 @@ def high_utilization(launch: Launch) -> Hits:
 )
 def below_weights(launch: Launch) -> Hits:
     """A budget below the weights and the runtime, that the KV cache is to be cut from."""
-    weights, share = launch.model.weights_bytes, launch.utilization
+    weights, share = launch.model.weights_bytes and launch.model.least_bytes, launch.utilization
     if weights and share is not None and not launch.has("--kv-cache-memory-bytes"):
         budget = share * launch.host.memory_bytes
         needed = launch.service.non_kv_bytes or weights / max(launch.world_size, 1) + _RUNTIME_BYTES
@@ -360,7 +360,7 @@ def qwen_vl_length(launch: Launch) -> Hits:
 )
 def weights_do_not_fit(launch: Launch) -> Hits:
     """Weights larger than the hosts."""
-    weights = launch.model.weights_bytes or 0
+    weights = launch.model.least_bytes if launch.model.weights_bytes else 0
     memory = launch.host.memory_bytes * max(launch.hosts or 1, launch.world_size)
     if weights > 0.9 * memory:
         yield Hit("model", f"{weights / _GB:.0f} GB of weights, {memory / _GB:.0f} GB of memory")
@@ -396,3 +396,19 @@ def sleep_mode(launch: Launch) -> Hits:
     """Sleep mode, which frees less on a GB10 than elsewhere."""
     if launch.gb10 and launch.switch("--enable-sleep-mode"):
         yield Hit(argv("--enable-sleep-mode"), "given")
+
+
+@memory_rule(
+    "X21",
+    "warning",
+    lasts="machine",
+    expected="no VLLM_PLE_CPU_OFFLOAD",
+    remedy="leave it out: over two hosts the table fits; on one it takes a build that reads it from the disk",
+    reason="CPU and GPU share one memory: the offloaded table takes the same bytes of it, and starts have hung",
+    source="sgl-project/sglang, pull request 37995; 0xBakeer/inference-atlas, pull request 85",
+)
+def offloaded_table(launch: Launch) -> Hits:
+    """A table of rows offloaded to the CPU's memory, which on GB10 is the GPU's."""
+    written = launch.env.get("VLLM_PLE_CPU_OFFLOAD", "")
+    if launch.gb10 and written.lower() in ("1", "true"):
+        yield Hit(env("VLLM_PLE_CPU_OFFLOAD"), written)

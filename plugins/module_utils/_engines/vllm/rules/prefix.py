@@ -7,6 +7,7 @@ from ...._base.place import argv
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
+_QWEN4 = "Qwen4ExpForConditionalGeneration"
 _PLACE = argv("--enable-prefix-caching")
 
 
@@ -69,3 +70,19 @@ def redundant_switch(launch: Launch) -> Hits:
     """--enable-prefix-caching for a model that isn't hybrid."""
     if launch.model.hybrid is False and launch.switch("--enable-prefix-caching"):
         yield Hit(_PLACE, "given")
+
+
+@rule(
+    "X22",
+    "warning",
+    lasts="measured",
+    expected="--no-enable-prefix-caching",
+    remedy="write enable-prefix-caching: false, until a release is shown to be free of it",
+    reason="the engine dies with an illegal memory access as soon as a conversation grows",
+    source="vLLM, issue 54173 (open); 0xBakeer/inference-atlas, pull requests 58 and 126",
+)
+def growing_conversation(launch: Launch) -> Hits:
+    """Qwen3.8-Flash-Next with prefix caching."""
+    flash_next = launch.model.is_(r".*Qwen3\.8-Flash-Next.*") or launch.model.architecture == _QWEN4
+    if launch.gb10 and flash_next and launch.prefix_caching:
+        yield Hit(_PLACE, "on" if launch.switch("--enable-prefix-caching") else "on by default")
