@@ -3,13 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes ``docs/rules.md`` from the table of rules.
 
-python tools/rules.py           writes it
-python tools/rules.py --check   says whether it is up to date
+python tools/rules.py                    writes it
+python tools/rules.py --check            says whether it is up to date
+python tools/rules.py --oldest           the twenty rules and rows that refuse by the oldest proofs
+python tools/rules.py --read VLLM 0.33.0 whether an unpacked release refuses where the proofs of that release say so
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +20,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests" / "unit")]
 
+from ansible_collections.gb10.fleet.plugins.module_utils._base.proofs import proofs  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import AREAS, RULES, Rule  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.facts import FACTS, checked_by  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_bad import known_bad  # noqa: E402
 from rule_sources import NOT_CHECKABLE, SAME_AS  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "rules.md"
@@ -41,11 +46,15 @@ The module `vllm_lint` checks every rule that it is given the facts for. In the 
 on the host; `vllm_lint only` that a plan never writes such a launch or doesn't have the fact: the rule is for commands
 that others wrote.
 
+A rule that refuses has a proof, with its month: the place where vLLM itself refuses, what somebody measured, or what a
+publisher states (`data/proofs.yml`). A newer dated report that contradicts it, there or as the `status` of the recipe
+that is launched unchanged, makes it a warning.
+
 A rule ends with a release, or the column "severity" says in brackets why it doesn't: {LASTS}.
 """
 COLUMNS = """\
-| id | severity | what | expected, remedy | reason | checked by | source |
-|---|---|---|---|---|---|---|"""
+| id | severity | what | expected, remedy | reason | checked by | source | refuses by |
+|---|---|---|---|---|---|---|---|"""
 NAMES = """\
 Options and variables that mislead, made from `data/vllm_names.yml`: said instead of what the catalogue says of them."""
 FACTS_HEAD = """\
@@ -103,13 +112,19 @@ def _row(rule: Rule) -> str:
         rule.reason,
         checker if checker != "vllm_lint" else "vllm_lint only",
         rule.source,
+        _proof(rule.identity),
     )
 
 
 def _name_row(row: Name) -> str:
     names = "; ".join(f"{name}: {instead}" for name, instead in row.names.items())
     severity = row.severity + (f", {row.releases.words()}" if row.releases else "")
-    return _cells(row.id, severity, row.what, f"{names}; {row.remedy}", row.reason, "plan", row.source)
+    return _cells(row.id, severity, row.what, f"{names}; {row.remedy}", row.reason, "plan", row.source, _proof(row.id))
+
+
+def _proof(identity: str) -> str:
+    proof = proofs().get(identity)
+    return f"{proof['since']}: {proof['proof']}" if proof else ""
 
 
 def _cells(*cells: str) -> str:
@@ -131,7 +146,33 @@ def _list(title: str, rows: dict[str, str]) -> str:
     return f"## {title}\n\n" + "\n".join(f"- **{identity}** {text}" for identity, text in rows.items()) + "\n"
 
 
+def oldest(number: int = 20) -> list[str]:
+    """What to look at next: by the month of the newest proof."""
+    rows = {**{row["id"]: row for row in known_bad()}, **proofs()}
+    aged = sorted((row["since"], identity, row.get("proof", row.get("source"))) for identity, row in rows.items())
+    return [f"{since}  {identity:30} {proof}" for since, identity, proof in aged[:number]]
+
+
+def unread(folder: Path, release: str) -> list[str]:
+    """Proofs of a release at whose line it does not refuse. folder: that of its package vllm."""
+    gone = []
+    for identity, proof in proofs().items():
+        place = re.fullmatch(r"([\w/]+\.py):(\d+) of ([\d.]+)", proof["proof"])
+        if place and place[3] == release:
+            line = (folder / place[1]).read_text("utf-8").splitlines()[int(place[2]) - 1]
+            if not re.search(r"raise|assert|error_response", line):
+                gone.append(f"{identity}: {place[0]}: {line.strip()}")
+    return gone
+
+
 def main() -> int:
+    if sys.argv[1:] == ["--oldest"]:
+        print("\n".join(oldest()))
+        return 0
+    if sys.argv[1:2] == ["--read"]:
+        gone = unread(Path(sys.argv[2]), sys.argv[3])
+        print("\n".join(gone) or "each proof of this release is where it says")
+        return int(bool(gone))
     text = document()
     if sys.argv[1:] == ["--check"]:
         current = DOCUMENT.read_text("utf-8") if DOCUMENT.exists() else ""

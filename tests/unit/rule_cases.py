@@ -523,7 +523,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{PLAIN} --kv-offloading-size 8", "0.28.0", env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
         serve(f"{PLAIN} --kv-offloading-size 8", "0.28.0", env={"PYTORCH_CUDA_ALLOC_CONF": "garbage_collection:0.8"}),
     ),
-    "X21": (
+    "X24": (
         serve(FLASH_NEXT, "0.30.0", env={"VLLM_PLE_CPU_OFFLOAD": "1"}),
         serve(FLASH_NEXT, "0.30.0", env={"VLLM_PLE_CPU_OFFLOAD": "0"}),
     ),

@@ -37,6 +37,7 @@ INSIDE = {
     "_base/plan": "_base/slice",
     "_base/ranks": "_base/plan _base/slice",
     "_base/slice": "_base/declared_host",
+    "_base/proofs": "_base/findings _base/gb10 _base/yaml_text",
     "_base/subject": "_base/declared_host _base/findings _base/gb10 _base/managed _base/place _base/plan "
     "_base/reading _base/schema _base/slice",
     "_base/typed": "_base/schema",

@@ -93,7 +93,8 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("apt", "unproved", True), "update", "update-unproved", "proved", "was cut off"),
     ("titan", put("kernel", "release", "7.0.0-1019-nvidia"), "kernel 7.0.0-1019-nvidia", "known-bad kernel-7.0.0-1019",
      "not 7.0.0-1019", "7.0.0-1019"),
-    ("titan", put("driver", "590.44"), "driver 590.44", "known-bad driver-590", "not 590", "590.44"),
+    ("titan", put("driver", "580.178.04"), "driver 580.178.04", "known-bad driver-out-of-memory",
+     "a version", "580.178.04"),
     ("titan", put("packages", "earlyoom", {"version": "1.7", "held": False}), "package earlyoom", "package-earlyoom",
      "not installed", "1.7"),
     ("titan", unit_of("gb10-prometheus.service", PLAN["inventory"]), "unit gb10-prometheus.service",
@@ -400,7 +401,7 @@ def test_the_text_names_the_remedy_and_takes_no_control_characters() -> None:
     text = as_text(report(compare(PLAN, found, TODAY), {}, "2026-11-21T03:00:00Z"))
     assert "remedy: install driver 580" in text
     assert "\x1b" not in text
-    assert text.splitlines()[-1].startswith("drift: not everything is as declared: 3 hosts, 1 warning")
+    assert text.splitlines()[-1].startswith("drift: not everything is as declared: 3 hosts, 2 warnings")
 
 
 @pytest.mark.parametrize(("count", "blocks"), [(5, 5), (6, 1), (None, 1)])

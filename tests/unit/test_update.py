@@ -282,7 +282,7 @@ GPU = {"present": True, "module": True, "users": 0}
         ({"steps": STEPS, "installed": {"libnvidia-compute-570": "570.1-1"}}, []),
         (
             {"steps": [moves("nvidia-driver-590-open", version="590.48.01-1")]},
-            [("warning", "known-bad driver-590")],
+            [("warning", "known-bad driver-590"), ("warning", "known-bad driver-out-of-memory")],
         ),
     ],
 )

@@ -29,7 +29,8 @@ class Finding:
     rule: stable id, e.g. ``schema-unknown-key`` or ``R045``; what an owner writes to silence it.
     kind: what was looked at: input, catalogue, combination, memory, fabric, host.
     at: where. found, expected: in the owner's words and units. reason: why it matters. remedy: what to do or write
-    next. source: the document, vLLM file and version, or measurement that the rule comes from.
+    next. source: the document, vLLM file and version, or measurement that the rule comes from. since: the month of the
+    newest proof of a rule that refuses (`proofs`).
     covers: rules that say the same and less, and are left out where this one speaks (`uncovered`).
     """
 
@@ -42,6 +43,7 @@ class Finding:
     remedy: str = ""
     reason: str = ""
     source: str = ""
+    since: str = ""
     kind: str = "input"
     covers: tuple[str, ...] = ()
 

@@ -30,6 +30,7 @@ class _Found(TypedDict):
     remedy: str
     reason: str
     source: str
+    since: str
     hosts: list[str]
 
 

@@ -296,10 +296,17 @@ def _budgets(
         for name in hosts
     }
     desktops = {name for name, host in hosts.items() if _keeps_a_desktop(host)}
-    budgets = plan_hosts({name: host.memory_bytes for name, host in hosts.items()}, demands, desktops)
+    kept = {name: _kept_free(host) for name, host in hosts.items()}
+    budgets = plan_hosts({name: host.memory_bytes for name, host in hosts.items()}, demands, desktops, kept)
     for name, budget in budgets.items():
         findings.add(budget.findings, [name])
     return budgets
+
+
+def _kept_free(host: Host) -> int:
+    """What the host's kernel keeps for itself, so that nobody has it available."""
+    written = str(host.settings.get("host_tuning", {}).get("sysctl", {}).get("vm.min_free_kbytes") or 0)
+    return int(written) * 1024 if written.isascii() and written.isdecimal() else 0
 
 
 def _keeps_a_desktop(host: Host) -> bool:

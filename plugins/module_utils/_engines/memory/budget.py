@@ -78,13 +78,15 @@ class Share:
 
 @dataclass(frozen=True)
 class Budget:
-    """One host: its total, what the system takes, every service's share, what is left when all run."""
+    """One host: its total, what the system takes (of it kept_free, which its kernel never gives), every service's
+    share, what is left when all run."""
 
     total: int
     reserve: Interval
     shares: Mapping[str, Share]
     left: Interval
     findings: Sequence[Finding]
+    kept_free: int = 0
 
     @property
     def planned_left(self) -> int:
@@ -101,10 +103,12 @@ class Budget:
         rows = {
             "processes": (share.processes, _CONSTANTS),
             "slack": (share.slack, _CONSTANTS),
-            "reserve": (self.reserve, _CONSTANTS),
+            "reserve": (self.reserve + exactly(-self.kept_free), _CONSTANTS),
             "co_tenants": (sum(others, NOTHING), "their own budgets" if others else "no other service"),
             "left": (self.left, "the rest"),
         }
+        if self.kept_free:
+            rows["kept_free"] = (exactly(self.kept_free), "host_tuning.sysctl, vm.min_free_kbytes")
         if share.offload:
             rows["offload"] = (exactly(share.offload), "options that keep data in the host's memory")
         if share.non_kv is not None:
@@ -119,11 +123,15 @@ class Budget:
 
 
 def plan_hosts(
-    totals: Mapping[str, int], demands: Mapping[str, Sequence[Demand]], desktops: Collection[str] = ()
+    totals: Mapping[str, int],
+    demands: Mapping[str, Sequence[Demand]],
+    desktops: Collection[str] = (),
+    kept: Mapping[str, int] | None = None,
 ) -> dict[str, Budget]:
     """Decide the memory of all hosts; of a service on several, all ranks have the pool that the fullest host has room
-    for. totals, demands: by host. desktops: the hosts that have one."""
-    systems = {host: reserve(host in desktops) for host in demands}
+    for. totals, demands: by host. desktops: the hosts that have one. kept: bytes that a host's kernel keeps free."""
+    free = {host: (kept or {}).get(host, 0) for host in demands}
+    systems = {host: reserve(host in desktops) + exactly(free[host]) for host in demands}
     decided = {host: pools(here, totals[host], systems[host], {}) for host, here in demands.items()}
     agreed: dict[str, int] = {}
     for host, here in demands.items():
@@ -132,7 +140,8 @@ def plan_hosts(
     for host in (host for host, pool in decided.items() if agreed.keys() & pool):
         decided[host] = pools(demands[host], totals[host], systems[host], agreed)
     return {
-        host: plan_host(host, totals[host], here, decided[host], host in desktops) for host, here in demands.items()
+        host: plan_host(host, totals[host], here, decided[host], host in desktops, free[host])
+        for host, here in demands.items()
     }
 
 
@@ -142,12 +151,14 @@ def plan_host(
     demands: Sequence[Demand],
     decided: Mapping[str, Pool] | None = None,
     desktop: bool = False,
+    kept: int = 0,
 ) -> Budget:
     """Decide the memory of all services of one host together; what doesn't fit is a finding, never an exception.
 
-    decided: the pools, where services have ranks on other hosts too. desktop: whether the host has one.
+    decided: the pools, where services have ranks on other hosts too. desktop: whether the host has one. kept:
+    bytes that its kernel keeps free.
     """
-    system = reserve(desktop)
+    system = reserve(desktop) + exactly(kept)
     floor = gib(fact("memory", "floor_gib"))
     decided = pools(demands, total, system, {}) if decided is None else decided
     alone = {one.service: _decide(one, total, total - system.high, decided.get(one.service)) for one in demands}
@@ -169,7 +180,7 @@ def plan_host(
         findings += [_crowded(demand, host) for demand in blind if len(blind) > 1]
     left = total - sum((share.taken for share in shares.values()), system)
     findings += _host_findings(host, total, demands, shares, left)
-    return Budget(total, system, shares, left, ordered(findings))
+    return Budget(total, system, shares, left, ordered(findings), kept)
 
 
 @dataclass(frozen=True)

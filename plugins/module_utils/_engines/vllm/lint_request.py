@@ -12,6 +12,7 @@ from ..._base.place import Place
 from ..._base.slice import FabricSlice, TuningSlice
 from ..._facts.models.purpose import PURPOSE
 from ..interface import Facts
+from ..placed import Placed
 from .catalogue.version import parse
 from .lint.judge import LintFinding, lint_launch
 
@@ -97,9 +98,20 @@ def head_request(facts: Facts, config: Mapping[str, object] | None) -> dict[str,
                 "kv_pool_tokens": _capacity(image["release"], facts.kv["tokens"]),
             }
         ),
+        "reported": _reported(placed),
         "silence": {**placed.recipe["silence"], **placed.settings["silence"]},
     }
     return _known(request)
+
+
+def _reported(placed: Placed) -> str | None:
+    """When somebody saw the recipe run, where the service changes nothing of its launch."""
+    status, settings = placed.recipe["status"], placed.settings
+    own = [settings["flags"], settings["env"], settings["image"], settings["model"]]
+    own += [placed.engine.workload_flags(settings["workload"])]
+    own += [host.own(placed.name, kind) for host in placed.hosts for kind in ("flags", "env")]
+    seen = status["state"] in ("tested", "reported") and not any(own)
+    return status["when"] if seen else None
 
 
 def _capacity(version: str | None, tokens: int | None) -> int | None:

@@ -41,7 +41,7 @@ def found_bad(versions: Mapping[str, str | None], cmdline: str) -> Iterator[tupl
 def _holds(have: str | None, condition: str | Row) -> bool:
     if have is None:
         return False
-    return _fits({"pattern": condition} if isinstance(condition, str) else condition, have)
+    return _fits({"pattern": condition} if isinstance(condition, str) else {"until": None, **condition}, have)
 
 
 def _fits(row: Row, have: str) -> bool:
@@ -49,7 +49,9 @@ def _fits(row: Row, have: str) -> bool:
     if "pattern" in row:
         return fnmatchcase(have, row["pattern"])
     version = numbers(have)
-    return numbers(str(row.get("from", ""))) <= version and ("below" not in row or version < numbers(str(row["below"])))
+    return numbers(str(row.get("from", ""))) <= version and (
+        row["until"] is None or version < numbers(str(row["until"]))
+    )
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -61,4 +63,4 @@ def described(row: Row) -> str:
     """What a row expects not to find: ``not 590.*``, ``28.45.4028 or later``."""
     if "pattern" in row:
         return f"not {row['pattern']}"
-    return f"{row['below']} or later"
+    return f"{row['until']} or later" if row["until"] else "a version that somebody has shown to be free of it"

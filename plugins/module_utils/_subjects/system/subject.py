@@ -11,6 +11,7 @@ from typing import Any
 from ..._base.findings import Difference, Finding, Severity
 from ..._base.layout import MODELS
 from ..._base.place import Place
+from ..._base.proofs import proven
 from ..._base.reading import State
 from ..._base.schema import Spec
 from ..._base.sizes import GIB, size
@@ -156,7 +157,7 @@ def bad_versions(look: PreflightContext) -> Iterator[Finding]:
     for row, have in found_bad(versions(look.state), cmdline):
         tolerated = look.slice["versions"]["tolerated"].get(row["id"])
         severity: Severity = row.get("in_group", row["severity"]) if look.in_group else row["severity"]
-        yield Finding(
+        one = Finding(
             rule=f"known-bad {row['id']}",
             kind="host",
             severity="hint" if tolerated else severity,
@@ -167,6 +168,7 @@ def bad_versions(look: PreflightContext) -> Iterator[Finding]:
             reason=row["effect"],
             source=row["source"],
         )
+        yield proven(one, row)
 
 
 def _known_bad(view: DriftContext) -> Iterator[Difference]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...._base.findings import Finding, ordered, uncovered
 from ...._base.place import Place
+from ...._base.proofs import proofs, proven
 from ..catalogue.releases import Catalogue, Release, load
 from ..rules import RULES, rules_for
 from ..rules.launch import Launch
@@ -22,6 +23,8 @@ from .names import misleading
 from .request import Request, read_request
 from .wording import CatalogueView, warning
 
+# What a report of the same launch can contradict; what a host has is not in it.
+_OF_LAUNCH = ("combination", "catalogue")
 _WEIGHT = ("error", "warning", "hint")
 
 
@@ -51,7 +54,8 @@ def lint(request: Request, catalogue: Catalogue) -> list[LintFinding]:
     """Every finding about a launch, ordered. The silenced ones are among them, marked."""
     views = [list(_findings(request, release, catalogue)) for release in request.releases or (None,)]
     merged = [*uncovered(_merged(views, request.releases)), *_unused(request.silence)]
-    return ordered(_marked(_placed(finding, request.place), request.silence) for finding in merged)
+    dated = [proven(one, proofs().get(one.rule), request.reported if one.kind in _OF_LAUNCH else "") for one in merged]
+    return ordered(_marked(_placed(finding, request.place), request.silence) for finding in dated)
 
 
 def _findings(request: Request, release: Release | None, catalogue: Catalogue) -> Iterator[Finding]:

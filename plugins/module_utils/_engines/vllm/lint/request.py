@@ -64,6 +64,7 @@ INPUT: Spec = {
         "catalogue": STORED,
         "silence": {"type": "map", "values": {"type": "str", "min": 1, "expected": "the reason"}},
         "place": {"type": "str"},
+        "reported": {"type": "str"},
     },
 }
 
@@ -72,7 +73,8 @@ INPUT: Spec = {
 class Request:
     """A launch to be checked. releases: what its vLLM is, or lies between; none where it isn't known.
 
-    own: the image is a release's own build, not a fork of it. place: what to put before every place.
+    own: the image is a release's own build, not a fork of it. place: what to put before every place. reported: when
+    somebody saw just this launch run; empty where nobody did.
     """
 
     launch: Launch
@@ -80,6 +82,7 @@ class Request:
     own: bool = True
     silence: Mapping[str, str] = field(default_factory=dict)
     place: str = ""
+    reported: str = ""
 
 
 def read_request(written: object, catalogue: Catalogue) -> tuple[Request | None, list[Finding]]:
@@ -102,7 +105,9 @@ def read_request(written: object, catalogue: Catalogue) -> tuple[Request | None,
     releases, notes = _releases(version, words.get("catalogue"), catalogue)
     launch = _launch(words, image, version, releases, catalogue)
     own = image is None or image.family in ("upstream", "ngc") or "catalogue" in words
-    request = Request(launch, releases, own, words.get("silence", {}), words.get("place", ""))
+    request = Request(
+        launch, releases, own, words.get("silence", {}), words.get("place", ""), words.get("reported", "")
+    )
     return request, [*_as_catalogue(findings), *notes]
 
 

@@ -13,7 +13,8 @@ from .launch import Launch
 _GEMMA_MOE = r".*/gemma-4-26b-a4b.*nvfp4.*"
 _NANO = r".*nemotron-3-nano-30b-a3b.*nvfp4.*"
 _CUTLASS_IS_WELL = r"RedHatAI/Qwen3\.5-122B-A10B-NVFP4"
-_FP4_MOE_BACKENDS = ("marlin", "flashinfer_b12x", "b12x")
+_AUTO_IS_WELL = r"mistralai/Mistral-Small-4-.*"
+_FP4_MOE_BACKENDS = ("marlin", "flashinfer_b12x", "b12x", "humming")
 # What checkpoints call a method that vLLM has by another name.
 _METHOD_NAMES = {"auto-round": "inc", "intel/auto-round": "inc"}
 _MARLIN = "--moe-backend marlin"
@@ -49,7 +50,7 @@ def quantization_mismatch(launch: Launch) -> Hits:
     "R047",
     {"0.11.0..0.16.0": "error", "0.17.0..0.23.0": "warning", "0.24.0..": "hint"},
     lasts="measured",
-    expected="--moe-backend marlin, flashinfer_b12x or b12x",
+    expected="--moe-backend marlin, humming, flashinfer_b12x or b12x",
     remedy=f"write {_MARLIN} (0.17.0 on; VLLM_TEST_FORCE_FP8_MARLIN=1 from 0.14.0)",
     reason="sm_121 had no native FP4 MoE kernels; on 0.17 and 0.18 FlashInfer ran Nano at 42.6 to 50.4 tok/s; from "
     "0.24.0 on auto was reported faster than Marlin",
@@ -61,8 +62,8 @@ def fp4_moe_kernel(launch: Launch) -> Hits:
     backend = launch.moe_backend
     accepted = launch.model.is_(_CUTLASS_IS_WELL) and backend == "flashinfer_cutlass"
     flashinfer = launch.env.get("VLLM_USE_FLASHINFER_MOE_FP4") == "1" and launch.before("0.17.0")
-    if launch.model.is_(_GEMMA_MOE) and launch.before("0.20.0"):
-        return  # R048
+    if (launch.model.is_(_GEMMA_MOE) and launch.before("0.20.0")) or launch.model.is_(_AUTO_IS_WELL):
+        return  # R048; djangodevreng/dgx-spark-benchmarks, vLLM 0.26
     if _nvfp4_moe(launch) and not (_marlin_forced(launch) or backend in _FP4_MOE_BACKENDS or accepted or flashinfer):
         yield Hit(argv("--moe-backend"), show(backend))
 

@@ -399,7 +399,7 @@ def sleep_mode(launch: Launch) -> Hits:
 
 
 @memory_rule(
-    "X21",
+    "X24",
     "warning",
     lasts="machine",
     expected="no VLLM_PLE_CPU_OFFLOAD",
