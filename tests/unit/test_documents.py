@@ -92,7 +92,8 @@ def test_each_key_of_a_fleet_subject_has_a_row(subject: FleetSubject) -> None:
     head = re.compile(rf"^\| key of [^|]*`fleet_{subject.name}` \| what \|\n\|---\|---\|\n((?:\|.*\n)+)", re.MULTILINE)
     (table,) = (found for path in (ROOT / "docs").glob("*.md") for found in head.findall(path.read_text("utf-8")))
     rows = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines()]
-    assert sorted(key for row in rows for key in row) == sorted(options)
+    named = {key for row in rows for key in row}
+    assert named == {*options}, f"the table with the head: key of `fleet_{subject.name}`: {named ^ {*options}}"
 
 
 def entries(path: Path) -> list[str]:
