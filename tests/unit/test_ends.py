@@ -58,6 +58,15 @@ def test_each_is_named(journal: list[str], events: str, named: str) -> None:
     assert who(journal, events).startswith(named)
 
 
+def test_who_has_systemd_stop_it_is_named() -> None:
+    stop = PERSON.replace("docker kill gb10-service-chat", "systemctl stop gb10-service-chat")
+    assert who([entry("session-3.scope", stop, "sudo")], status=0, known=True) == (
+        "maria ended it by `/usr/bin/systemctl stop gb10-service-chat`"
+    )
+    assert who([entry("docker.service", "Processing signal 'terminated'")], status=0, known=True).startswith("Docker")
+    assert who([], units="spark-watchdog.service loaded", status=0, known=True) == ""
+
+
 def test_who_only_reports_others_ended_nobody() -> None:
     journal = [
         entry("containerd.service", f'level=info msg="shim disconnected, killing" id={NAME}'),

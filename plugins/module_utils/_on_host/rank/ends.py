@@ -12,7 +12,7 @@ import signal
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-_ENDS = re.compile(r"kill|terminat|SIGTERM|SIGKILL|signal 9|stopp|remov|restart|\boom\b", re.IGNORECASE)
+_ENDS = re.compile(r"kill|terminat|SIGTERM|SIGKILL|signal 9|\bstop|remov|restart|\boom\b", re.IGNORECASE)
 _COMMAND = re.compile(r"\s*(\S+) : .*\bCOMMAND=(.+)")
 _BY_NAME = re.compile(r"\b(?:pkill|killall)\b")
 _DOCKER_ENDS = re.compile(r"Daemon shutdown complete|Processing signal|Stopping docker", re.IGNORECASE)

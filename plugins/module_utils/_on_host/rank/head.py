@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import judge
-from .host import NotLaunchedError, RankError, restarts_of, run
+from .host import NotLaunchedError, RankError, restarts_of, run, stopped_by
 from .judge import End
 from .local import LocalRank
 from .members import Members
@@ -99,9 +99,10 @@ class Head:
                 if self._starts_left():
                     await asyncio.sleep(judge.pause_s(0))
         except asyncio.CancelledError:
-            await self._close(End("the owner stops the service", failed=False, drains=True))
+            who = await asyncio.to_thread(stopped_by, self._service)
+            await self._close(End(who or "the owner stops the service", failed=False, drains=True))
             self._ledger.clear()
-            self._report.enter("waiting", "stopped by its owner")
+            self._report.enter("waiting", f"stopped: {who}" if who else "stopped by its owner")
             return 0
         finally:
             if gateways is not None:

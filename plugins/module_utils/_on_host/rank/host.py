@@ -99,6 +99,12 @@ def scene(container: str, identity: str, own: Sequence[str]) -> ends.Scene:
     return ends.Scene(journal, events, units, own, (container, identity[:12]))
 
 
+def stopped_by(service: Service) -> str:
+    """A clause that names who has systemd stop the unit; empty where nobody says so."""
+    own = (service.guard.unit, service.unit)
+    return ends.ended_by(scene(service.container, "", own), (), 0, cause_is_known=True)
+
+
 async def await_docker() -> None:
     deadline = time.monotonic() + _DOCKER_S
     while not await asyncio.to_thread(docker_answers):

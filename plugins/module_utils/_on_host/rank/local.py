@@ -88,12 +88,8 @@ class LocalRank:
         guard, unit = self._service.guard.unit, self._service.unit
         killer = await asyncio.to_thread(host.killer, self._pids, began, guard)
         cause = causes.cause(container.tail)
-        who = killer or ends.ended_by(
-            await asyncio.to_thread(host.scene, self._service.container, container.id, (guard, unit)),
-            self._pids,
-            status,
-            cause is not None,
-        )
+        scene = await asyncio.to_thread(host.scene, self._service.container, container.id, (guard, unit))
+        who = killer or ends.ended_by(scene, self._pids, status, cause is not None)
         if container is self._container and not self._stopping:
             reason = f"its container ended {container.last_words(status)}"
             lost = cause is not None and cause.elsewhere and not who

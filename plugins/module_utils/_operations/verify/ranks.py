@@ -108,7 +108,9 @@ def _of_rank(rank: Mapping[str, Any]) -> Iterator[Finding]:
         yield host_warning("rank-failed", place, found=found, remedy=remedy)
     elif word == _STOPPED:
         remedy = f"ansible-playbook gb10.fleet.restart -e service={name}"
-        yield host_warning("rank-stopped", place, found="does not run", expected="a running rank", remedy=remedy)
+        last = supervisor.get("last_end")
+        found = f"does not run; its last end: {last}" if last else "does not run"
+        yield host_warning("rank-stopped", place, found=found, expected="a running rank", remedy=remedy)
     elif word == _FROZEN:
         remedy = f"wait: systemd ends it after two minutes and starts it anew; else systemctl restart {owner}"
         yield host_warning(
