@@ -70,7 +70,8 @@ _KINDS: Sequence[tuple[str, str, str]] = (
         r"(?:split|shard).*(?:missing|not found)|weights were not initialized|[Ww]eight files|missing tensor|"
         r"wrong number of tensors|"
         r"invalid split|failed to open GGUF file|MissingWeight|no file named .*(?:safetensors|bin)|"
-        r"[Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)|lora_adapter_init: failed to open|Does this file exist",
+        r"[Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)|lora_adapter_init: failed to open|"
+        r"Does this file exist|No adapter found",
     ),
     (
         "the model's folder is not there, or its config or tokenizer can't be read",
