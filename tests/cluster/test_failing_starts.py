@@ -49,7 +49,7 @@ def ended(group: Group, words: Sequence[str], harm: Callable[[], object] | None 
     group.until(lambda: group.status(HOST)["state"] == "stopped", "it has given up", 900)
     sentence = str(group.status(HOST)["error"])
     print(f"\n{sentence}")
-    assert group.unit(HOST) == "failed"
+    group.until(lambda: group.unit(HOST) == "failed", "its unit has failed", 60)
     assert group.fleet.root(HOST, "docker ps --all --quiet").strip() == "", "a container is left"
     assert group.evidence(HOST, "reason.txt").strip()[:60] in sentence
     assert f"/var/lib/gb10-fleet/evidence/{NAME}/" in sentence

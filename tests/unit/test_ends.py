@@ -67,6 +67,12 @@ def test_who_has_systemd_stop_it_is_named() -> None:
     assert who([], units="spark-watchdog.service loaded", status=0, known=True) == ""
 
 
+def test_the_guards_second_one_is_named_though_nobody_had_seen_its_process() -> None:
+    """Found: "killed by somebody", for the memory guard's own word."""
+    journal = [entry("gb10-memory-guard.service", "sending SIGKILL to process 999 (vllm)")]
+    assert who(journal, "die ").startswith("the memory guard ended it (sending SIGKILL to process 999 (vllm))")
+
+
 def test_who_only_reports_others_ended_nobody() -> None:
     journal = [
         entry("containerd.service", f'level=info msg="shim disconnected, killing" id={NAME}'),

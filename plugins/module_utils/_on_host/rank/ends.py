@@ -21,6 +21,7 @@ _REPORTERS = ("docker.service", "containerd.service", "init.scope", "")
 # Units that end programs, by their names.
 _WATCHDOG = re.compile(r"oomd?\b|nohang|watchdog|thrash|reaper|guard|killer|monit\b")
 _SHOWN = 160
+GUARD = "the memory guard"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ def ended_by(scene: Scene, pids: Collection[int], status: int, cause_is_known: b
     others = [unit for unit in re.findall(r"^\s*(\S+\.service)", scene.units, re.MULTILINE) if _watches(unit, scene)]
     may = f"{' and '.join(others)} on this host may have" if others else ""
     if status in (128 + signal.SIGKILL, 128 + signal.SIGTERM):
+        # of a process so young that nobody had seen it
+        guard = [text for who, text in _entries(scene.journal) if who in scene.own and text.startswith("sending SIG")]
+        if guard:
+            return f"{GUARD} ended it ({guard[-1][:_SHOWN]}), since the host had too little memory left"
         return f"somebody ended it by signal {status - 128} (`kill`, `pkill`){may and f': {may}'}"
     return "" if cause_is_known or not may else f"{may} ended a process of it"
 

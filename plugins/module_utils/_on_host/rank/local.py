@@ -93,7 +93,8 @@ class LocalRank:
         if container is self._container and not self._stopping:
             reason = f"its container ended {container.last_words(status)}"
             lost = cause is not None and cause.elsewhere and not who
-            self._over(End(f"{who}; {reason}" if who else reason, out_of_memory=bool(killer), elsewhere=lost))
+            no_memory = bool(killer) or who.startswith(ends.GUARD)
+            self._over(End(f"{who}; {reason}" if who else reason, out_of_memory=no_memory, elsewhere=lost))
 
     def loaded(self) -> None:
         """The group serves: from now on the rank takes what it was planned to."""
