@@ -270,6 +270,9 @@ class Engine(Protocol):
     def boot(self, log: str) -> BootLog:
         """What those lines of a start's log say."""
 
+    def cold_bytes(self, config: Mapping[str, Any] | None, flags: Mapping[str, Any]) -> int:
+        """By so much the KV pool of a start with cold caches may be smaller, where the pool is what is left."""
+
     def same_release(self, planned: str, shown: str) -> bool:
         """Whether both name one release; also where one of them names none that can be compared."""
 

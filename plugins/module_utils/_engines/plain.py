@@ -62,6 +62,9 @@ class Plain(ABC):
     def example(self, kind: str, model: str) -> Example:
         return openai.example(kind, model)
 
+    def cold_bytes(self, config: Mapping[str, Any] | None, flags: Mapping[str, Any]) -> int:
+        return 0
+
     def same_release(self, planned: str, shown: str) -> bool:
         return planned == shown
 

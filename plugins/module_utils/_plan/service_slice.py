@@ -162,7 +162,9 @@ def _proof(service: Decided, host: str, inventory: str) -> Proof:
         "memory_total_bytes": plan["boot"]["memory_total_bytes"],
         "requested_bytes": plan["boot"]["requested_bytes"],
         "boots": slices.observation(layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
-        "expected": _expected(plan["kv"], placed.image["release"], _cold_bytes(service)),
+        "expected": _expected(
+            plan["kv"], placed.image["release"], placed.engine.cold_bytes(placed.config, service.ranks[0].flags)
+        ),
     }
     if placed.tls:
         # by what clients prove the certificate; ca: on the host, None for one of the owner's
@@ -181,19 +183,8 @@ def _questions(service: Decided) -> list[Question]:
     return [*openai.questions(plan["served_name"], flags, plan["kv"]["context"], sees)]
 
 
-def _cold_bytes(service: Decided) -> int:
-    """By so much the pool of a start with cold caches is smaller, where it is what is left: compiling copies the
-    embedding, which is the peak of the profiling pass (two starts of one text model: 315,184 and 321,136 tokens)."""
-    placed, flags = service.placed, service.ranks[0].flags
-    if placed.engine.spec.title != "vLLM" or flags.get("kv-cache-memory-bytes") or flags.get("enforce-eager"):
-        return 0
-    text = (placed.config or {}).get("text_config") or placed.config or {}
-    width, words = text.get("hidden_size"), text.get("vocab_size")
-    return 2 * width * words if isinstance(width, int) and isinstance(words, int) else 0
-
-
 def _expected(kv: Mapping[str, Any], release: str | None, cold_bytes: int) -> Expected:
-    """What the boot log is compared with."""
+    """What the boot log is compared with. cold_bytes: of `Engine.cold_bytes`."""
     low, high = (kv["tokens"], kv["tokens"]) if kv["exact"] else (kv["tokens_low"], kv["tokens_high"])
     if cold_bytes and low is not None and high is not None and kv["tokens"] and kv["bytes"]:
         either_way = math.ceil(cold_bytes * kv["tokens"] / kv["bytes"])
