@@ -23,12 +23,11 @@ _READ = 2000
 
 @dataclass(frozen=True)
 class Cause:
-    """elsewhere: the rank ended since another one did, whose own log says why. known: it is of a kind with a remedy."""
+    """elsewhere: the rank ended since another one did, whose own log says why."""
 
     found: str
     remedy: str
     elsewhere: bool = False
-    known: bool = True
 
     @property
     def sentence(self) -> str:
@@ -37,255 +36,177 @@ class Cause:
 
 # Kinds ------------------------------------------------------------------------------------------------------------
 
-_ROOM = "plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)"
-_FLAG = "change it in the recipe, and run site.yml"
-_RELEASE = "take an image of a release that has it, or another recipe"
-_BUILD = "take an image that is built for GB10 (sm_121), as the shipped recipes have"
-_FILES = "run site.yml, which brings files that are missing or damaged; the recipe names which"
-_DOCTOR = "`ansible-playbook gb10.fleet.doctor` looks at the fabric, and at each host's driver"
-_RESTART = "restart the host; then `ansible-playbook gb10.fleet.doctor` looks at its driver"
-_STATUS = "`ansible-playbook gb10.fleet.status` shows the other ranks"
+# What was found, what to do, and the patterns of its statements, one after the other; those before count for more.
+_KINDS = r"""
+more context is asked for than the model or the KV pool holds
+-> lower workload.context or max-model-len, or give the pool more memory; then run site.yml
+   greater than the derived|max seq len \(|can be stored in KV cache|longer than the (?:model|derived)
+   context length .*(?:greater|longer|exceeds)|exceeds? .*max_position|KV cache is needed
+   max_seq_len.*(?:exceed|large)
+a file of the model is damaged or cut off
+-> run site.yml, which brings files that are missing or damaged; the recipe names which
+   SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file
+   PytorchStreamReader failed|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge
+   tensor .* (?:offset|size) mismatch|is corrupted|failed to read (?:magic|header|key|tensor)|EOFError: Ran out
+a file of the model is missing
+-> run site.yml, which brings files that are missing or damaged; the recipe names which
+   annot find any (?:model weights|.*safetensors)|could not find any model
+   No (?:such file|safetensors).*\.(?:safetensors|bin|gguf|pt)\b
+   \.(?:safetensors|bin|gguf)\W*(?:was |is )?(?:not found|No such file)|(?:split|shard).*(?:missing|not found)
+   weights were not initialized|[Ww]eight files|missing tensor|wrong number of tensors|invalid split
+   failed to open GGUF file|MissingWeight|no file named .*(?:safetensors|bin)
+   [Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)|lora_adapter_init: failed to open|Does this file exist
+   No adapter found
+the model's folder is not there, or its config or tokenizer can't be read
+-> run site.yml, which brings files that are missing or damaged; the recipe names which
+   Invalid repository ID or local directory|not a (?:local folder|valid model identifier|directory)
+   does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON|JSONDecode
+   Unrecognized model in|Could not locate|[Tt]okenizer|untagged enum|ModelWrapper|did not match any variant
+   EOF while parsing|sentencepiece|tiktoken|model.*(?:path|folder|directory).*(?:not exist|not found)
+it asks the hub for a model, and does not reach it
+-> name models by what the recipe brings; site.yml brings them to the host
+   LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg
+   gated repo|GatedRepo|RepositoryNotFound|Client Error: |huggingface\.co|NameResolutionError|MaxRetryError
+the model brings code of its own, which the recipe does not allow
+-> read that code; then write "trust-remote-code: true" in the recipe's flags, and run site.yml
+   trust[-_]remote[-_]code|execute the configuration file
+the image has no kernel for this GPU
+-> take an image that is built for GB10 (sm_121), as the shipped recipes have
+   no kernel image|sm_?12[01]|sm_\d+a?' is not defined|unsupported toolchain|not compatible with the current PyTorch
+   PTXAS|ptxas fatal|No supported CUDA arch|kernel image is invalid|load any common_ops|compute capability
+   CUDA capability|No valid attention backend|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources
+   out of resource: shared memory|NoKernel|no valid .*(?:kernel|backend)
+the image is for another kind of processor
+-> take an image for arm64
+   exec format error|linux/arm64|host platform|Illegal instruction
+the NVIDIA driver was updated under the running kernel
+-> restart the host: `sudo systemctl reboot`
+   [Dd]river/library version mismatch|API mismatch
+Docker can't give the container the GPU
+-> run site.yml, which sets NVIDIA's container toolkit up; after an update of the driver restart the host first
+   could not select device driver|CDI device|invalid runtime name|nvidia-container|error running (?:prestart )?hook
+   libnvidia-ml\.so|/dev/nvidia|libcuda\.so
+the engine sees no GPU that it can use
+-> restart the host; then `ansible-playbook gb10.fleet.doctor` looks at its driver
+   driver version is insufficient|NVIDIA driver|No CUDA GPUs|no CUDA-capable device|infer device type|is/are busy
+   not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)|NVMLError|NVML|CUDA initialization
+   No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available|invalid device ordinal
+   system has unsupported
+the image is not on this host
+-> run site.yml, which brings it
+   No such image|pull access denied|manifest unknown|Unable to find image
+Docker's own rules are gone from the packet filter, as after `nft flush ruleset` or a restart of nftables.service
+-> site.yml, or `sudo systemctl restart docker`, makes them again
+   No chain/target/match by that name
+a folder or file that the container gets is not there
+-> run site.yml, which makes it
+   source path does not exist|invalid mount config|not a directory: unknown|error mounting
+another container has the service's name
+-> remove that container: `docker rm -f` and its name
+   [Cc]ontainer name \S+ is already in use
+Docker does not run
+-> `systemctl status docker` says why
+   connect to the Docker daemon|connect to the docker API|error during connect
+the image lacks a program or library, or has another build of it
+-> take another build of the image, or write the image's own entrypoint
+   executable file not found|error while loading shared|undefined symbol|cannot open shared object
+   stat \S+: no such file|ModuleNotFoundError|ImportError|PackageNotFoundError|DistributionNotFound
+the engine does not know an option
+-> take it out of the recipe, or take an image whose release has it; then run site.yml
+   unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option
+   unexpected keyword argument|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
+the engine does not know a parser of tools or reasoning
+-> write the name of one that the image's release has in the recipe, and run site.yml
+   (?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser
+   ReasoningParser
+its port is taken
+-> `ss -ltnp` says who has it; stop that, or declare another port
+   [Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated
+   [Pp]ort \d+ (?:is|was) (?:already |not )?(?:in use|taken|available)|cannot assign requested address|Errno 99
+the pool has fewer blocks than requests that may run at once
+-> lower max-num-seqs, or give the pool more memory; then run site.yml
+   max_num_seqs.*blocks|[Mm]amba cache blocks|num_gpu_blocks|alloc_req_slots
+no memory is left for the KV pool beside the weights
+-> plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)
+   No available memory for the cache|Not enough memory|memory for (?:KV ?cache|kv\b)|Loading weights already
+   mem[-_]fraction[-_]static|desired GPU memory|kv_cache_memory|free_gpu_memory_fraction|[Mm]emory profiling
+the container's /dev/shm has no room
+-> remove what dead engines left in this host's /dev/shm (`ls -l /dev/shm`), or make it larger
+   /dev/shm|shm-size|shared memory segment|Bus error|SIGBUS|shm_open|shared memory.*(?:space|room|small)|ShmRing|psm_
+a disk is full
+-> `df -h` says which; make room there
+   No space left|Errno 28|ENOSPC|[Dd]isk quota
+memory ran out
+-> plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)
+   [Oo]ut of memory|OutOfMemory|std::bad_alloc|[Cc]annot allocate memory|failed to allocate|unable to allocate
+   can't allocate|MemoryError|not enough memory|MemoryAllocation|ALLOC_FAILED|Errno 12|memory monitor|alloc.*failed
+   Insufficient
+the container may open too few files or processes
+-> raise its limit (`--ulimit nofile`, `--pids-limit`)
+   [Tt]oo many open files|Errno 24|can't start new thread|Resource temporarily unavailable|Errno 11
+it may not read or write a file
+-> look at that file's owner and mode, as the container sees them
+   [Pp]ermission ?[Dd]enied|PermissionError|Errno 13|Read-only file system|Errno 30|Operation not permitted
+NCCL finds no RDMA device or interface
+-> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver; without RDMA declare `transport: socket`
+   any NET plugin|No device found|no socket interface|SOCKET_IFNAME|Unable to find (?:interface|address)
+   NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known
+RDMA between the ranks fails
+-> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
+   ibv_\w+|IBV_WC|NET/IB|completion .*status|[Rr]etry (?:count|exceeded)|libibverbs|RDMA|nvidia_peermem|\bGDR
+the ranks have different images or settings
+-> run site.yml for all hosts of the service
+   [Vv]ersion mismatch|mismatched? (?:versions|NCCL)|invalid usage|config hash|configuration mismatch
+Ray's ranks do not have the same token
+-> run site.yml for all hosts of the service
+   RAY_AUTH|AuthenticationError|[Uu]nauthenticated|UNAUTHENTICATED|[Aa]uth(?:entication)? token|InvalidAuth
+fewer ranks have joined than the service needs
+-> `ansible-playbook gb10.fleet.status` shows the other ranks
+   [Pp]lacement group|node types can fulfill|required GPUs exceeds|Current node has no GPU|not enough (?:GPU|node)
+   larger than the number of available GPU|required resources|World size|world size|nnodes|mpiSize
+a rank can't be reached
+-> `ansible-playbook gb10.fleet.status` shows the other ranks, and gb10.fleet.doctor looks at the fabric
+   GCS (?:at|server|within)|[Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)
+   ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
+   (?:client socket|wait|rendezvous).* ?time(?:d ?|-)out|DistNetworkError|DistStoreError|Timed out (?:after|waiting)
+   RendezvousTimeout|Ray cluster|bootstrap
+a kernel failed on the GPU
+-> `journalctl -k -g NVRM` shows the driver's words; where it comes again, take another image or backend
+   illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
+   uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM|Triton Error
+   (?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
+CUDA failed
+-> restart the host; then `ansible-playbook gb10.fleet.doctor` looks at its driver
+   CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
+the engine crashed
+-> take another build of the image; a report belongs to the engine's project
+   [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
+   panicked|PanicException|GGML_ASSERT|terminate called
+the image's release does not know the model
+-> take an image of a release that has it, or another recipe
+   does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
+   not supported for now|failed to be inspected|ForCausalLM|ForConditionalGeneration|not a multimodal
+the checkpoint, its config and the image's release do not fit together
+-> take an image of a release that has it, or another recipe
+   no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
+   tensor a .* must match|loaded_weight|param_data|Missing key|Unexpected key|load weight|has no attribute
+NCCL fails between the ranks
+-> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
+   NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error
+the engine refuses a setting
+-> change it in the recipe, and run site.yml
+   error: argument|while handling argument|invalid choice|validation error|must be|should be|expected|not supported
+   unsupported|[Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|does not support
+   not allowed|[Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found
+"""
 
-# What was found, what to do, and the patterns of statements of that kind; those before count for more.
-_KINDS: Sequence[tuple[str, str, str]] = (
-    (
-        "more context is asked for than the model or the KV pool holds",
-        "lower workload.context or max-model-len, or give the pool more memory; then run site.yml",
-        r"greater than the derived|max seq len \(|can be stored in KV cache|longer than the (?:model|derived)|"
-        r"context length .*(?:greater|longer|exceeds)|exceeds? .*max_position|KV cache is needed|"
-        r"max_seq_len.*(?:exceed|large)",
-    ),
-    (
-        "a file of the model is damaged or cut off",
-        _FILES,
-        r"SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file|"
-        r"PytorchStreamReader failed|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge|"
-        r"tensor .* (?:offset|size) mismatch|is corrupted|failed to read (?:magic|header|key|tensor)|EOFError: Ran out",
-    ),
-    (
-        "a file of the model is missing",
-        _FILES,
-        r"annot find any (?:model weights|.*safetensors)|could not find any model|No (?:such file|safetensors).*"
-        r"\.(?:safetensors|bin|gguf|pt)\b|\.(?:safetensors|bin|gguf)\W*(?:was |is )?(?:not found|No such file)|"
-        r"(?:split|shard).*(?:missing|not found)|weights were not initialized|[Ww]eight files|missing tensor|"
-        r"wrong number of tensors|"
-        r"invalid split|failed to open GGUF file|MissingWeight|no file named .*(?:safetensors|bin)|"
-        r"[Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)|lora_adapter_init: failed to open|"
-        r"Does this file exist|No adapter found",
-    ),
-    (
-        "the model's folder is not there, or its config or tokenizer can't be read",
-        _FILES,
-        r"Invalid repository ID or local directory|not a (?:local folder|valid model identifier|directory)|"
-        r"does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON|JSONDecode|"
-        r"Unrecognized model in|Could not locate|[Tt]okenizer|untagged enum|ModelWrapper|did not match any "
-        r"variant|EOF while parsing|sentencepiece|tiktoken|model.*(?:path|folder|directory).*(?:not exist|not found)",
-    ),
-    (
-        "it asks the hub for a model, and does not reach it",
-        "name models by what the recipe brings; site.yml brings them to the host",
-        r"LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg|"
-        r"gated repo|GatedRepo|RepositoryNotFound|Client Error: |huggingface\.co|NameResolutionError|MaxRetryError",
-    ),
-    (
-        "the model brings code of its own, which the recipe does not allow",
-        'read that code; then write "trust-remote-code: true" in the recipe\'s flags, and run site.yml',
-        r"trust[-_]remote[-_]code|execute the configuration file",
-    ),
-    (
-        "the image has no kernel for this GPU",
-        _BUILD,
-        r"no kernel image|sm_?12[01]|sm_\d+a?' is not defined|unsupported toolchain|not compatible with the current "
-        r"PyTorch|PTXAS|ptxas fatal|No supported CUDA arch|kernel image is invalid|load any common_ops|"
-        r"compute capability|CUDA capability|No valid attention backend|[Uu]nsupported (?:SM|GPU|arch)|"
-        r"OutOfResources|out of resource: shared memory|NoKernel|no valid .*(?:kernel|backend)",
-    ),
-    (
-        "the image is for another kind of processor",
-        "take an image for arm64",
-        r"exec format error|linux/arm64|host platform|Illegal instruction",
-    ),
-    (
-        "the NVIDIA driver was updated under the running kernel",
-        "restart the host: `sudo systemctl reboot`",
-        r"[Dd]river/library version mismatch|API mismatch",
-    ),
-    (
-        "Docker can't give the container the GPU",
-        "run site.yml, which sets NVIDIA's container toolkit up; after an update of the driver restart the host first",
-        r"could not select device driver|CDI device|invalid runtime name|nvidia-container|error running (?:prestart )?"
-        r"hook|libnvidia-ml\.so|/dev/nvidia|libcuda\.so",
-    ),
-    (
-        "the engine sees no GPU that it can use",
-        _RESTART,
-        r"driver version is insufficient|NVIDIA driver|No CUDA GPUs|no CUDA-capable device|infer device type|"
-        r"is/are busy|not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)|NVMLError|NVML|"
-        r"CUDA initialization|No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available|"
-        r"invalid device ordinal|system has unsupported",
-    ),
-    (
-        "the image is not on this host",
-        "run site.yml, which brings it",
-        r"No such image|pull access denied|manifest unknown|Unable to find image",
-    ),
-    (
-        "Docker's own rules are gone from the packet filter, as after `nft flush ruleset` or a restart of "
-        "nftables.service",
-        "site.yml, or `sudo systemctl restart docker`, makes them again",
-        r"No chain/target/match by that name",
-    ),
-    (
-        "a folder or file that the container gets is not there",
-        "run site.yml, which makes it",
-        r"source path does not exist|invalid mount config|not a directory: unknown|error mounting",
-    ),
-    (
-        "another container has the service's name",
-        "remove that container: `docker rm -f` and its name",
-        r"[Cc]ontainer name \S+ is already in use",
-    ),
-    (
-        "Docker does not run",
-        "`systemctl status docker` says why",
-        r"connect to the Docker daemon|connect to the docker API|error during connect",
-    ),
-    (
-        "the image lacks a program or library, or has another build of it",
-        "take another build of the image, or write the image's own entrypoint",
-        r"executable file not found|error while loading shared|undefined symbol|cannot open shared object|"
-        r"stat \S+: no such file|ModuleNotFoundError|ImportError|PackageNotFoundError|DistributionNotFound",
-    ),
-    (
-        "the engine does not know an option",
-        "take it out of the recipe, or take an image whose release has it; then run site.yml",
-        r"unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option|"
-        r"unexpected keyword argument|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute",
-    ),
-    (
-        "the engine does not know a parser of tools or reasoning",
-        "write the name of one that the image's release has in the recipe, and run site.yml",
-        r"(?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser|"
-        r"ReasoningParser",
-    ),
-    (
-        "its port is taken",
-        "`ss -ltnp` says who has it; stop that, or declare another port",
-        r"[Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated|[Pp]ort \d+ (?:is|was) "
-        r"(?:already |not )?(?:in use|taken|available)|cannot assign requested address|Errno 99",
-    ),
-    (
-        "the pool has fewer blocks than requests that may run at once",
-        "lower max-num-seqs, or give the pool more memory; then run site.yml",
-        r"max_num_seqs.*blocks|[Mm]amba cache blocks|num_gpu_blocks|alloc_req_slots",
-    ),
-    (
-        "no memory is left for the KV pool beside the weights",
-        _ROOM,
-        r"No available memory for the cache|Not enough memory|memory for (?:KV ?cache|kv\b)|Loading weights already|"
-        r"mem[-_]fraction[-_]static|desired GPU memory|kv_cache_memory|free_gpu_memory_fraction|[Mm]emory profiling",
-    ),
-    (
-        "the container's /dev/shm has no room",
-        "remove what dead engines left in this host's /dev/shm (`ls -l /dev/shm`), or make it larger",
-        r"/dev/shm|shm-size|shared memory segment|Bus error|SIGBUS|shm_open|shared memory.*(?:space|room|small)|"
-        r"ShmRing|psm_",
-    ),
-    ("a disk is full", "`df -h` says which; make room there", r"No space left|Errno 28|ENOSPC|[Dd]isk quota"),
-    (
-        "memory ran out",
-        _ROOM,
-        r"[Oo]ut of memory|OutOfMemory|std::bad_alloc|[Cc]annot allocate memory|failed to allocate|unable to allocate|"
-        r"can't allocate|MemoryError|not enough memory|MemoryAllocation|ALLOC_FAILED|Errno 12|memory monitor|"
-        r"alloc.*failed|Insufficient",
-    ),
-    (
-        "the container may open too few files or processes",
-        "raise its limit (`--ulimit nofile`, `--pids-limit`)",
-        r"[Tt]oo many open files|Errno 24|can't start new thread|Resource temporarily unavailable|Errno 11",
-    ),
-    (
-        "it may not read or write a file",
-        "look at that file's owner and mode, as the container sees them",
-        r"[Pp]ermission ?[Dd]enied|PermissionError|Errno 13|Read-only file system|Errno 30|Operation not permitted",
-    ),
-    (
-        "NCCL finds no RDMA device or interface",
-        f"{_DOCTOR}; without RDMA declare `transport: socket`",
-        r"any NET plugin|No device found|no socket interface|SOCKET_IFNAME|Unable to find (?:interface|address)|"
-        r"NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known",
-    ),
-    (
-        "RDMA between the ranks fails",
-        _DOCTOR,
-        r"ibv_\w+|IBV_WC|NET/IB|completion .*status|[Rr]etry (?:count|exceeded)|libibverbs|RDMA|nvidia_peermem|\bGDR",
-    ),
-    (
-        "the ranks have different images or settings",
-        "run site.yml for all hosts of the service",
-        r"[Vv]ersion mismatch|mismatched? (?:versions|NCCL)|invalid usage|config hash|configuration mismatch",
-    ),
-    (
-        "Ray's ranks do not have the same token",
-        "run site.yml for all hosts of the service",
-        r"RAY_AUTH|AuthenticationError|[Uu]nauthenticated|UNAUTHENTICATED|[Aa]uth(?:entication)? token|InvalidAuth",
-    ),
-    (
-        "fewer ranks have joined than the service needs",
-        _STATUS,
-        r"[Pp]lacement group|node types can fulfill|required GPUs exceeds|Current node has no GPU|not enough (?:GPU|"
-        r"node)|"
-        r"larger than the number of available GPU|required resources|World size|world size|nnodes|mpiSize",
-    ),
-    (
-        "a rank can't be reached",
-        f"{_STATUS}; {_DOCTOR}",
-        r"GCS (?:at|server|within)|[Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)|"
-        r"ConnectionRefused|"
-        r"socketStart|socketPoll|No route to host|is unreachable|(?:client socket|wait|rendezvous).* ?time(?:d ?|-)out|"
-        r"DistNetworkError|DistStoreError|Timed out (?:after|waiting)|RendezvousTimeout|Ray cluster|bootstrap",
-    ),
-    (
-        "a kernel failed on the GPU",
-        "`journalctl -k -g NVRM` shows the driver's words; where it comes again, take another image or backend",
-        r"illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid|"
-        r"uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM|Triton Error|"
-        r"(?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)",
-    ),
-    ("CUDA failed", _RESTART, r"CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR"),
-    (
-        "the engine crashed",
-        "take another build of the image; a report belongs to the engine's project",
-        r"[Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|"
-        r"double free|panicked|PanicException|GGML_ASSERT|terminate called",
-    ),
-    (
-        "the image's release does not know the model",
-        _RELEASE,
-        r"does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture|"
-        r"not supported for now|failed to be inspected|ForCausalLM|ForConditionalGeneration|not a multimodal",
-    ),
-    (
-        "the checkpoint, its config and the image's release do not fit together",
-        _RELEASE,
-        r"no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|"
-        r"divisible by|"
-        r"tensor a .* must match|loaded_weight|param_data|Missing key|Unexpected key|load weight|has no attribute",
-    ),
-    (
-        "NCCL fails between the ranks",
-        _DOCTOR,
-        r"NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error",
-    ),
-    (
-        "the engine refuses a setting",
-        _FLAG,
-        r"error: argument|while handling argument|invalid choice|validation error|must be|should be|expected|"
-        r"not supported|unsupported|[Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|"
-        r"does not support|not allowed|[Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found",
-    ),
-)
-_COMPILED = [(found, remedy, re.compile(patterns)) for found, remedy, patterns in _KINDS]
+
+def _kinds() -> Iterator[tuple[str, str, re.Pattern[str]]]:
+    for found, remedy, patterns in re.findall(r"^(\S.*)\n-> (.+)\n((?: {3}.+\n)+)", _KINDS, re.MULTILINE):
+        yield found, remedy, re.compile("|".join(line[3:] for line in patterns.splitlines()))
+
+
+_COMPILED = [*_kinds()]
 _ELSEWHERE = re.compile(
     r"[Cc]onnection (?:closed|reset) by (?:remote )?peer|remote process exited|got 0 bytes|recvValue failed|"
     r"sendBytes failed|dump\" flag|has been lost|(?:actor|raylet|worker|node|rank|peer)\b.{0,80}(?:died|dead|exited|"
@@ -355,12 +276,13 @@ def cause(lines: Iterable[str]) -> Cause | None:
     here = [statement for statement in statements if not _ELSEWHERE.search(statement)]
     if not here:
         gone = statements[:1]
-        return Cause(f"another rank ended first ({_short(gone[0])})", _STATUS, elsewhere=True) if gone else None
+        remedy = "`ansible-playbook gb10.fleet.status` shows the other ranks"
+        return Cause(f"another rank ended first ({_short(gone[0])})", remedy, elsewhere=True) if gone else None
     for statement in here:
         for found, remedy, kind in _COMPILED:
             if match := kind.search(statement):
                 return Cause(f"{found} ({_short(statement, match.start())})", remedy)
-    return Cause(_short(here[0]), "compare the recipe with the image's release and the model", known=False)
+    return Cause(_short(here[0]), "compare the recipe with the image's release and the model")
 
 
 def explained(lines: Sequence[str]) -> str:
