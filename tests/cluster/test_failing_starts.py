@@ -43,7 +43,8 @@ def ended(group: Group, words: Sequence[str], harm: Callable[[], object] | None 
     written["run"] = ["/usr/bin/docker", "run", "--rm", "--name", CONTAINER, "--pull", "never", *words]
     group.stop()
     group.define(written)
-    group.fleet.root(HOST, f"systemctl daemon-reload; systemctl start {UNIT}")
+    # what the case before has left
+    group.fleet.root(HOST, f"rm -rf /run/gb10-fleet/{NAME}; systemctl daemon-reload; systemctl start {UNIT}")
     if harm is not None:
         harm()
     group.until(lambda: group.status(HOST)["state"] == "stopped", "it has given up", 900)
