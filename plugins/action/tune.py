@@ -110,7 +110,7 @@ def _now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _state(search: step.Search, options: Options) -> dict[str, Any]:
+def _state(search: step.Search, options: Options) -> SearchState:
     """The search that goes on, or a new one."""
     file, new = _file(options), search.new_state(_now(), options["seen"] or {})
     try:

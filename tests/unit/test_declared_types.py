@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spe
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import declaration
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.spec import recipe_spec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import STATE, SearchState
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import HOST
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared_services import SERVICE
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.clients.declared import CLIENTS, Client
@@ -94,6 +95,7 @@ MADE = {
     "tls": set(),
     "fabric": set(),
     "host": set(),
+    "search": set(),
 }
 PAIRS: list[tuple[str, Spec, Any]] = [
     ("gateway", GATEWAY, GatewayDeclared),
@@ -104,6 +106,7 @@ PAIRS: list[tuple[str, Spec, Any]] = [
     ("tls", TLS["any_of"][1], OwnTls),
     ("fabric", FABRIC, FabricDeclared),
     ("host", HOST, HostData),
+    ("search", STATE, SearchState),
     *(("recipe", recipe_spec(engine.spec), declaration.RecipeData) for engine in ENGINES.values()),
 ]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from ..._base.received import checked, parsed
 from ..._base.schema import Spec
@@ -83,6 +83,41 @@ STATE: Spec = {
 }
 
 
+class SearchRun(TypedDict):
+    kind: str
+    candidate: list[int]
+    at: str
+    seconds: float
+    figures: dict[str, list[float]]
+
+
+class RefusedCandidate(TypedDict):
+    """tried: whether it was started."""
+
+    candidate: list[int]
+    why: str
+    tried: bool
+    seconds: float
+
+
+class SearchSetting(TypedDict):
+    name: str
+    words: list[str]
+
+
+class SearchState(TypedDict):
+    """`STATE` as a type. conditions: what the service's host says of image, driver and kernel."""
+
+    service: str
+    goal: str
+    begun: str
+    definition: str
+    conditions: dict[str, Any]
+    settings: list[SearchSetting]
+    runs: list[SearchRun]
+    refused: list[RefusedCandidate]
+
+
 @dataclass(frozen=True)
 class Budget:
     """runs: of the search, what serves now among them; candidates that did not start or answer count. pairs: of the
@@ -101,19 +136,19 @@ class Next:
     candidate: Candidate
 
 
-def read_state(content: bytes, what: str) -> dict[str, Any]:
+def read_state(content: bytes, what: str) -> SearchState:
     """A kept search; ValueError with a sentence for what is none."""
-    found: dict[str, Any] = checked(STATE, parsed(content, MOST_BYTES, what), what)
+    found: SearchState = checked(STATE, parsed(content, MOST_BYTES, what), what)
     sizes = [len(one["words"]) for one in found["settings"]]
-    for one in [*found["runs"], *found["refused"]]:
-        if len(one["candidate"]) != len(sizes) or any(a >= b for a, b in zip(one["candidate"], sizes, strict=True)):
-            raise ValueError(f"{what}: {one['candidate']} is none of its candidates")
+    for candidate in [one["candidate"] for one in (*found["runs"], *found["refused"])]:
+        if len(candidate) != len(sizes) or any(a >= b for a, b in zip(candidate, sizes, strict=True)):
+            raise ValueError(f"{what}: {candidate} is none of its candidates")
     return found
 
 
 def begun(
     asked: SearchGoal, service: str, definition: str, at: str, under: Mapping[str, object], space: Sequence[Choice]
-) -> dict[str, Any]:
+) -> SearchState:
     """A search without a run. under: what the service's host says of image, driver and kernel."""
     return {
         "service": service,
@@ -127,37 +162,38 @@ def begun(
     }
 
 
-def changed(state: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+def changed(state: SearchState, now: SearchState) -> list[str]:
     """In what a kept search is of something else than one that would begin now."""
-    return [key for key in ("goal", "definition", "conditions", "settings") if state[key] != now[key]]
+    kept, new = cast(Mapping[str, object], state), cast(Mapping[str, object], now)
+    return [key for key in ("goal", "definition", "conditions", "settings") if kept[key] != new[key]]
 
 
 def settings(space: Sequence[Choice]) -> list[Setting]:
     return [Setting(len(one.values), one.places) for one in space]
 
 
-def means(run: Mapping[str, Any]) -> Run:
+def means(run: SearchRun) -> Run:
     """Of its rounds the geometric mean of each figure."""
     return Run(tuple(run["candidate"]), {name: geometric_mean(values) for name, values in run["figures"].items()})
 
 
-def searched(state: Mapping[str, Any]) -> list[Run]:
+def searched(state: SearchState) -> list[Run]:
     return [means(run) for run in state["runs"] if run["kind"] == "search"]
 
 
-def proved(state: Mapping[str, Any], candidate: Candidate) -> list[Run]:
+def proved(state: SearchState, candidate: Candidate) -> list[Run]:
     return [means(run) for run in state["runs"] if run["kind"] == "proof" and tuple(run["candidate"]) == candidate]
 
 
-def refused(state: Mapping[str, Any]) -> set[Candidate]:
+def refused(state: SearchState) -> set[Candidate]:
     return {tuple(one["candidate"]) for one in state["refused"]}
 
 
-def spent(state: Mapping[str, Any]) -> float:
-    return float(sum(run["seconds"] for run in [*state["runs"], *state["refused"]]))
+def spent(state: SearchState) -> float:
+    return sum(run["seconds"] for run in (*state["runs"], *state["refused"]))
 
 
-def upcoming(state: Mapping[str, Any], space: Sequence[Choice], asked: SearchGoal, budget: Budget) -> Next | None:
+def upcoming(state: SearchState, space: Sequence[Choice], asked: SearchGoal, budget: Budget) -> Next | None:
     """The next run; None where all is done, or the time is over. The plan may still refuse it."""
     runs, sizes = searched(state), settings(space)
     start: Candidate = (0,) * len(space)
@@ -166,7 +202,7 @@ def upcoming(state: Mapping[str, Any], space: Sequence[Choice], asked: SearchGoa
     best = best_of(runs, asked.goal, refused(state))
     proving = any(run["kind"] == "proof" for run in state["runs"])
     tried = len(runs) + sum(one["tried"] for one in state["refused"])
-    each = spent(state) / len([*state["runs"], *(one for one in state["refused"] if one["tried"])])
+    each = spent(state) / (len(state["runs"]) + sum(one["tried"] for one in state["refused"]))
     left = budget.seconds - spent(state)
     if left < each:
         return None

@@ -18,14 +18,12 @@ from ..._plan.sources import Sources
 from ..bench.sweep import points, problems
 from .goal import SearchGoal, read_goal
 from .search import Candidate
-from .state import Budget, Next, begun, upcoming
+from .state import Budget, Next, RefusedCandidate, SearchRun, SearchState, begun, upcoming
 from .verdict import patched, verdict, words
 
 _FINDINGS = ("error", "warning")
 _FIRST_S, _SPARE_S, _TIMES = 1800, 120, 3
 _MOST_LETTERS = 4000
-
-State = dict[str, Any]
 
 
 class EndedError(Exception):
@@ -49,7 +47,7 @@ class Search:
         """As it is declared."""
         return dict(self.sources.services[self.name])
 
-    def new_state(self, at: str, seen: Mapping[str, object]) -> State:
+    def new_state(self, at: str, seen: Mapping[str, object]) -> SearchState:
         """A search without a run. seen: what the service's host says of image, driver and kernel."""
         return begun(self.asked, self.name, head_of(self.plan, self.name)["definition"], at, seen, self.space)
 
@@ -113,7 +111,7 @@ def not_as_planned(name: str, ranks: Mapping[str, Sequence[Mapping[str, Any]]]) 
                 )
 
 
-def following(search: Search, state: State) -> tuple[Trial | None, State]:
+def following(search: Search, state: SearchState) -> tuple[Trial | None, SearchState]:
     """The next start, None where the search is over; and the state with what the plan refused before it."""
     state = {**state, "refused": list(state["refused"])}
     while (upcoming_run := upcoming(state, search.space, search.asked, search.budget)) is not None:
@@ -129,7 +127,9 @@ def following(search: Search, state: State) -> tuple[Trial | None, State]:
     return None, state
 
 
-def recorded(search: Search, state: State, tried: Mapping[str, Any], now: float, at: str) -> tuple[State, str]:
+def recorded(
+    search: Search, state: SearchState, tried: Mapping[str, Any], now: float, at: str
+) -> tuple[SearchState, str]:
     """The state with what became of a start, and a sentence for one that failed.
 
     tried: ``{run, figures}``, or with ``why`` in place of figures. now: seconds since 1970; at: the same in words.
@@ -138,15 +138,17 @@ def recorded(search: Search, state: State, tried: Mapping[str, Any], now: float,
     candidate = [int(place) for place in tried["run"]["candidate"]]
     seconds = max(0.0, now - float(tried["run"]["began"]))
     if not tried.get("why"):
-        kept = {"kind": tried["run"]["kind"], "candidate": candidate, "at": at, "seconds": seconds}
-        return {**state, "runs": [*state["runs"], {**kept, "figures": tried["figures"]}]}, ""
+        kind, figures = tried["run"]["kind"], tried["figures"]
+        run: SearchRun = {"kind": kind, "candidate": candidate, "at": at, "seconds": seconds, "figures": figures}
+        return {**state, "runs": [*state["runs"], run]}, ""
     if not any(candidate):
         raise EndedError(f"what serves now could not be measured: {tried['why']}")
-    failed = {"candidate": candidate, "why": str(tried["why"])[:_MOST_LETTERS], "tried": True, "seconds": seconds}
-    return {**state, "refused": [*state["refused"], failed]}, f"{search.words(candidate)}: {failed['why']}"
+    why = str(tried["why"])[:_MOST_LETTERS]
+    failed: RefusedCandidate = {"candidate": candidate, "why": why, "tried": True, "seconds": seconds}
+    return {**state, "refused": [*state["refused"], failed]}, f"{search.words(candidate)}: {why}"
 
 
-def ended(search: Search, state: State) -> tuple[dict[str, Any], bool]:
+def ended(search: Search, state: SearchState) -> tuple[dict[str, Any], bool]:
     """The verdict, and whether the search is over however many hours it had."""
     endless = replace(search.budget, seconds=math.inf)
     found = verdict(state, search.space, search.asked, search.service)
@@ -203,7 +205,7 @@ def _objections(search: Search, plan: Plan, candidate: Candidate) -> str:
     return ""
 
 
-def _round_s(state: State) -> int:
+def _round_s(state: SearchState) -> int:
     """How long a round may take: the load generator ends by itself after 1500 s; no round took longer than its start
     and all of its rounds together."""
     longest = max((run["seconds"] for run in state["runs"]), default=None)
