@@ -27,7 +27,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal,
 
 
 class ActionModule(OnController):
-    def act(self, given: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, given: dict[str, object], variables: dict[str, object]) -> dict[str, Any]:
         options = of_plan.completed(given)
         if options["measured"] is not None:
             return {"changed": False} if self._task.check_mode else _kept(options)

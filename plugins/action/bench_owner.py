@@ -36,7 +36,7 @@ _MOST_WORDS = 600
 
 
 class ActionModule(Documented, Measuring):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         if self._task.check_mode:
             return UNMEASURED
         load, name = options["load"], options["load"]["service"]
@@ -52,7 +52,7 @@ class ActionModule(Documented, Measuring):
         show_figures(name, point, answer["figures"])
         return {"changed": False, **answer}
 
-    def _bring_tokenizer(self, owner: Mapping[str, Any], folder: Path, variables: dict[str, Any]) -> None:
+    def _bring_tokenizer(self, owner: Mapping[str, Any], folder: Path, variables: dict[str, object]) -> None:
         """The model's own, as its host has it: with another one the prompts would have another length."""
         path = f"{owner['model']}/{_TOKENIZER}"
         found = self.answered("ansible.builtin.slurp", {"src": path}, variables)
@@ -68,7 +68,7 @@ class ActionModule(Documented, Measuring):
         replace_file(folder / _TOKENIZER, content)
 
     def _measured(
-        self, options: Mapping[str, Any], point: Point, folder: Path, variables: dict[str, Any]
+        self, options: Mapping[str, Any], point: Point, folder: Path, variables: dict[str, object]
     ) -> dict[str, Any]:
         look = self.look(options["load"], variables)
         idle(look)

@@ -30,7 +30,7 @@ _MOST_S = 1200.0
 
 
 class ActionModule(Documented, Measuring):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         until = time.monotonic() + _MOST_S
         loads = {} if self._task.check_mode else options["loads"]
         # one after the other: the services of a host share it

@@ -25,7 +25,7 @@ _CACHE = "~/.cache/gb10-fleet"
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         folder = Path(options["folder"]).absolute()
         wanted = needs(options["plan"], options["hosts"], options["packages"])
         try:

@@ -22,7 +22,7 @@ _LINE_SECONDS = 10
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         inventory = Path(options["inventory"])
         changing = {
             host: {kind: _names(options["readings"].get(host), f"{kind}_changing") for kind in ("images", "models")}

@@ -23,7 +23,7 @@ _MOST_FILES = 200
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         given = self._task.args
         try:
@@ -58,7 +58,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             sent.append(remote)
         return sent
 
-    def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    def _module(self, arguments: dict[str, object], task_vars: dict[str, object] | None) -> dict[str, Any]:
         # the folder outlives the call, for what is sent between two of them
         if self._connection._shell.tmpdir is None:
             self._make_tmp_path()

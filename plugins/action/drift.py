@@ -150,7 +150,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> str:
     return ""
 
 
-def _call_hook(hook: list[str], document: Mapping[str, Any]) -> None:
+def _call_hook(hook: list[str], document: Mapping[str, object]) -> None:
     """Give the report to the owner's program. It may fail without hurting the check."""
     try:
         done = subprocess.run(

@@ -32,7 +32,7 @@ _TARGETS: Mapping[str, tuple[Callable[[str, Options], Carried], str]] = {
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         plan, folder = options["plan"], Path(options["folder"]).absolute()
         carried, then = _TARGETS[options["target"]]
         services = {name: carried(name, options) for name in sorted(options["services"])}

@@ -27,7 +27,7 @@ BUSY = "another run changes the firewall of this host: run again when it has end
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         result |= self._in_turn(task_vars)
         if result.pop("unconfirmed", False) and not result.get("failed"):
@@ -36,7 +36,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 raise AnsibleActionFail(confirmed["msg"], result={"diff": result["diff"]})
         return result
 
-    def _in_turn(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    def _in_turn(self, task_vars: dict[str, object] | None) -> dict[str, Any]:
         """What the module answers once no other run's rules wait for their confirmation."""
         deadline = time.monotonic() + PATIENCE_S
         answer = self._module(self._task.args, task_vars)
@@ -49,13 +49,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             answer = self._module(self._task.args, task_vars)
         return answer
 
-    def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    def _module(self, arguments: dict[str, object], task_vars: dict[str, object] | None) -> dict[str, Any]:
         answer: dict[str, Any] = self._execute_module(
             module_name="gb10.fleet.firewall_apply", module_args=arguments, task_vars=task_vars
         )
         return answer
 
-    def _confirm(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    def _confirm(self, task_vars: dict[str, object] | None) -> dict[str, Any]:
         """Until the host answers over a connection that was opened after the rules held."""
         use_new_connections(self._connection)
         deadline = time.monotonic() + PATIENCE_S

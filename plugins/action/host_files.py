@@ -11,7 +11,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import co
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         files = self._task.args.get("files") or {}
         read = {path: {"mode": file["mode"], "content": content_of(file)} for path, file in files.items()}

@@ -21,7 +21,7 @@ _NAMED = re.compile(r"^dpkg: error processing package (\S+)", re.MULTILINE)
 
 
 class ActionModule(Documented):
-    def act(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, arguments: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         found = read_packages(self._command, arguments["name"])
         missing = [name for name, package in found.items() if package is None]
         if not missing:

@@ -12,7 +12,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.owned import patt
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = {**self._task.args, "slice": looked_for(self._task.args["slice"])}
         result |= self._execute_module("gb10.fleet.host_removal", arguments, task_vars=task_vars)

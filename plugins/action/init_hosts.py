@@ -37,7 +37,7 @@ _NOBODY = (
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         user = options["user"]
         if user and not host_name(user):
             raise AnsibleActionFail("user: found what is no account's name; expected one like anna; write -e user=anna")
@@ -125,7 +125,7 @@ def _found(named: list[str]) -> list[Machine]:
     return [machines[int(word) - 1] for word in dict.fromkeys(numbers)]
 
 
-def _ssh_arguments(variables: dict[str, Any]) -> list[str]:
+def _ssh_arguments(variables: dict[str, object]) -> list[str]:
     """What Ansible gives ssh beside its own."""
     found = []
     for name in ("ssh_common_args", "ssh_extra_args"):

@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answerin
 class ActionModule(Answering):
     FORM = READING
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         try:
             return super().run(tmp, task_vars)
         except AnsibleActionFail as problem:

@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnCo
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         hosts, file = options["wanted"], Path(options["file"])
         wanted = {kind: {host: parts[kind] for host, parts in hosts.items()} for kind in KINDS}
         settled: list[Settled] = []

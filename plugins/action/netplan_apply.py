@@ -19,7 +19,7 @@ POLL_S = 2.0
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         result |= self._execute_module(
             module_name="gb10.fleet.netplan_apply", module_args=self._task.args, task_vars=task_vars

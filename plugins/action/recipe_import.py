@@ -19,7 +19,7 @@ _MOST_BYTES = 1 << 20
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         if not options["file"]:
             raise AnsibleActionFail(
                 "nothing was written: no recipe is named; expected: another project's recipe; do this: write -e "

@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         written = options["folders"]
         folders = _beside_inventories(variables) if written is None else [*map(Path, written)]
         library, of_recipes = load_all([*folders, SHIPPED_RECIPES])

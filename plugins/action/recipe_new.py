@@ -20,7 +20,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         folder = recipes_folder(options["folder"], variables, "recipe_new_to")
         try:
             checkpoint = self._checkpoint(options, folder.parent)

@@ -19,7 +19,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal,
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         plan, here = options["plan"], options["hosts"]
         services, problems = chosen(plan, options["service"], here)
         _refuse(problems)

@@ -16,7 +16,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._made_certificates impo
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         names = ("ca_days", "certificate_days", "renewed_days")
         made = Made(Path(options["ca"]), datetime.now(UTC), **{name: fact("tls", name) for name in names})
         try:

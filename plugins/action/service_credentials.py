@@ -12,7 +12,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._secret_text import tex
 
 
 class ActionModule(Documented):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         files = [file for service in options["services"] for file in credentials(service)]
         files += [file for file in trusted(options["tls"]) if file.kind == "file"]
         arguments = {

@@ -16,7 +16,7 @@ _KEY_BYTES = 32
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         files = [Path(file) for file in options["files"]]
         made = [str(file) for file in files if not file.exists()]
         if not self._task.check_mode:

@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnCo
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         before, after = answer_seconds(options["before"]), answer_seconds(options["after"])
         slower = slower_services(before, after, options["least"])
         slower += slower_than(options["figures_before"], options["figures_after"], options["least"])

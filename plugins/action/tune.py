@@ -17,7 +17,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import 
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import load_of
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.guard import guard
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune import step
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import MOST_BYTES, changed, read_state
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import (
+    MOST_BYTES,
+    SearchState,
+    changed,
+    read_state,
+)
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Planning
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
@@ -26,7 +31,7 @@ Options = Mapping[str, Any]
 
 
 class ActionModule(OnController, Planning):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         options |= options["asked"]
         steps = {"begin": self._begin, "next": self._next, "record": self._record, "end": self._end}
         try:
@@ -51,8 +56,8 @@ class ActionModule(OnController, Planning):
         file = _file(options)
         if options["anew"] and not self._task.check_mode:
             file.unlink(missing_ok=True)
-        state = _state(search, options) if options["seen"] else {}
-        if state.get("runs"):
+        state = _state(search, options) if options["seen"] else None
+        if state and state["runs"]:
             show(f"goes on with {file}: {len(state['runs'])} starts were measured")
         return {}
 
@@ -97,7 +102,7 @@ class ActionModule(OnController, Planning):
             show(f"not over: run it again to go on, where time was over with more hours; {file} has its runs")
         return {"better": found["better"]}
 
-    def _keep(self, options: Options, state: Mapping[str, Any]) -> None:
+    def _keep(self, options: Options, state: SearchState) -> None:
         if not self._task.check_mode:
             replace_file(_file(options), (json.dumps(state, indent=1) + "\n").encode())
 

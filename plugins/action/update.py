@@ -25,7 +25,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal,
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         plan, here, found = options["plan"], options["hosts"], options["found"]
         groups = groups_of(plan)
         looks = {host: PreflightContext(host, plan["hosts"][host], options["states"][host]) for host in found}

@@ -113,7 +113,7 @@ def undeclared_services(
     ]
 
 
-def update_proof(mine: Slice, host: str, state: State, updates: Mapping[str, Any]) -> list[str]:
+def update_proof(mine: Slice, host: str, state: State, updates: Mapping[str, object]) -> list[str]:
     """What is wrong with a host that was updated and has restarted: what runs is not what was to run, or a fault that
     it had not before. mine: its slice. state: of `gb10.fleet.host_info`. updates: of `gb10.fleet.update_info`."""
     return [finding.sentence() for finding in ordered(unproved(host, mine, state, updates))]

@@ -38,14 +38,14 @@ class Documented(ActionBase):  # type: ignore[misc]  # ansible-core carries no t
         if package.endswith(".action"):
             cls._options = documented(importlib.import_module(f"{modules.__name__}.{name}").DOCUMENTATION)
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
         _checked, options = self.validate_argument_spec(self._options)
         return result | self.act(options, variables)
 
     @abstractmethod
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, object], variables: dict[str, object]) -> dict[str, Any]:
         """The result. options: checked, with their defaults. variables: the host's."""
 
 

@@ -124,7 +124,7 @@ def _checked(spec: Spec, value: Any, place: Place, findings: list[Finding]) -> A
     return value
 
 
-def _checked_map(spec: Spec, value: Mapping[Any, Any], place: Place, findings: list[Finding]) -> dict[Any, Any]:
+def _checked_map(spec: Spec, value: Mapping[str, object], place: Place, findings: list[Finding]) -> dict[Any, Any]:
     options = spec.get("options")
     result: dict[Any, Any] = {}
     if options is None:
@@ -165,7 +165,9 @@ def _checked_map(spec: Spec, value: Mapping[Any, Any], place: Place, findings: l
     return result
 
 
-def _with_free_keys(spec: Spec, value: Mapping[Any, Any], place: Place, findings: list[Finding]) -> Mapping[Any, Any]:
+def _with_free_keys(
+    spec: Spec, value: Mapping[str, object], place: Place, findings: list[Finding]
+) -> Mapping[Any, Any]:
     """The map with its keys checked, as written, and then in their normal form."""
     for key in value:
         _checked(spec.get("keys", {}), key, place.of_key(key), findings)

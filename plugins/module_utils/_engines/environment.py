@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from .._base.findings import Finding, fabric_error, fabric_hint, fabric_warning
 from .._base.gb10 import topologies
@@ -46,7 +45,7 @@ def group_environment(
     place: Place,
     transport: str | None = None,
     rails: str | None = None,
-    written: Mapping[str, Any] | None = None,
+    written: Mapping[str, object] | None = None,
 ) -> tuple[dict[str, Member], list[Finding]]:
     """Each host's address and variables for a service over these hosts, head first, and what makes it impossible.
 
@@ -115,7 +114,7 @@ def _ring_order(usable: Usable, hosts: Sequence[str]) -> list[str]:
     return order if len(order) == len(hosts) else []
 
 
-def _ring_variable(written: Mapping[str, Any]) -> str:
+def _ring_variable(written: Mapping[str, object]) -> str:
     """The variable by which an owner's NCCL does without trees; empty where he sets none."""
     for name, value in topologies()["ring"]["shown_by"].items():
         if re.fullmatch(value, str(written.get(name, ""))):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from .._base.findings import Finding, warning
 from .._base.place import Place
@@ -27,7 +26,7 @@ class Keeps:
 
 
 def kept(
-    options: Mapping[str, Keeps], values: Mapping[str, Any], place: Place, source: str
+    options: Mapping[str, Keeps], values: Mapping[str, object], place: Place, source: str
 ) -> tuple[int, list[Finding]]:
     """Bytes that written options keep, and those that nobody can count. source: where the engine says what it keeps."""
     size, findings = 0, []

@@ -125,7 +125,7 @@ def free_part(needed: int, share: Share) -> float:
 
 
 def size_service(
-    placed: Placed, settings: Settings, option: str, ignored: frozenset[str], more: Mapping[str, Any]
+    placed: Placed, settings: Settings, option: str, ignored: frozenset[str], more: Mapping[str, object]
 ) -> tuple[PagedSizing, list[Finding]]:
     """The demand of one rank, from what is decided before memory is. option: by which an owner gives it a part of what
     is free. ignored: options that change no memory. more: options that stand in a file."""

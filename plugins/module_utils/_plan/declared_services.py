@@ -99,7 +99,7 @@ def service_names(written: object) -> set[str]:
     return {*services, *_names_of_replicas(services)}
 
 
-def _names_of_replicas(services: Mapping[Any, Any]) -> Iterator[str]:
+def _names_of_replicas(services: Mapping[str, object]) -> Iterator[str]:
     """Of services as written."""
     for name, service in services.items():
         count = service.get("replicas") if isinstance(service, Mapping) else None

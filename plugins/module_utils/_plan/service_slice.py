@@ -65,7 +65,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> ServiceSlice:
     }
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> Any:
     """With lists for tuples, as JSON has them."""
     if isinstance(value, dict):
         return {key: _listed(item) for key, item in value.items()}

@@ -149,7 +149,7 @@ def import_recipe(source: object, name: str) -> tuple[RecipeData | None, list[Fi
     return recipe, ordered([*findings, *problems])
 
 
-def _unknown_keys(source: Mapping[Any, Any], spec: Mapping[str, Spec], name: str) -> Iterator[Finding]:
+def _unknown_keys(source: Mapping[str, object], spec: Mapping[str, Spec], name: str) -> Iterator[Finding]:
     for key in source:
         if key in spec:
             continue
@@ -483,7 +483,9 @@ def _image(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dic
     return image
 
 
-def _environment(theirs: Mapping[Any, Any], engine: EngineSpec, name: str, findings: list[Finding]) -> dict[str, str]:
+def _environment(
+    theirs: Mapping[str, object], engine: EngineSpec, name: str, findings: list[Finding]
+) -> dict[str, str]:
     environment: dict[str, str] = {}
     for key, value in theirs.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)

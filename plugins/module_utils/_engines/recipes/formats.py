@@ -18,7 +18,7 @@ _OPTION = re.compile(r"(?:^|\s)(?:-e|--env)\s+\"?(\w+)=([^\s\"$]+)\"?")
 _PRECISIONS = ("nvfp4", "mxfp4", "int4", "fp8", "default")
 
 
-def as_known(source: Mapping[Any, Any]) -> tuple[str, Mapping[Any, Any]]:
+def as_known(source: Mapping[str, object]) -> tuple[str, Mapping[Any, Any]]:
     """The project, empty where it is eugr or sparkrun, and the recipe in a form that `_engines.recipes.foreign`
     knows."""
     if "schema_version" in source and isinstance(source.get("serve"), Mapping):
@@ -28,7 +28,7 @@ def as_known(source: Mapping[Any, Any]) -> tuple[str, Mapping[Any, Any]]:
     return "", source
 
 
-def _nvidia(source: Mapping[Any, Any]) -> dict[str, Any]:
+def _nvidia(source: Mapping[str, object]) -> dict[str, Any]:
     runtime, topology, validation = (_map(source, key) for key in ("runtime", "topology", "validation"))
     text = str(_map(source, "serve").get("command", "")).replace("\\\n", " ")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -59,7 +59,7 @@ def _nvidia(source: Mapping[Any, Any]) -> dict[str, Any]:
     }
 
 
-def _vllm(source: Mapping[Any, Any]) -> dict[str, Any]:
+def _vllm(source: Mapping[str, Any]) -> dict[str, Any]:
     meta, model, features, variants = (_map(source, key) for key in ("meta", "model", "features", "variants"))
     wanted = [name for name in variants if isinstance(variants[name], Mapping)]
     chosen = next((one for kind in _PRECISIONS for one in wanted if one == kind), next(iter(wanted), ""))
@@ -89,7 +89,7 @@ def _literal(command: str) -> str:
     return command.replace("{", "{{").replace("}", "}}")
 
 
-def _map(source: Mapping[Any, Any], key: str) -> Mapping[Any, Any]:
+def _map(source: Mapping[str, object], key: str) -> Mapping[Any, Any]:
     value = source.get(key)
     return value if isinstance(value, Mapping) else {}
 

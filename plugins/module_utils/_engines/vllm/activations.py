@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..._base.sizes import gib
 from ..._facts.models.config import ConfigJson, number
@@ -62,7 +61,7 @@ def peak(config: Mapping[str, object], start: Start) -> int | None:
     return gib(_ALWAYS_GIB) + max(encoder, output + round(workspace + max(layer(config, start), _sampler(read, start))))
 
 
-def layer(config: Mapping[str, Any], start: Start) -> float:
+def layer(config: Mapping[str, object], start: Start) -> float:
     """What one batch has in flight while it passes the widest layer, on one rank."""
     text, mixture = ConfigJson(config).text, ConfigJson(config).is_mixture
     heads, hidden = number(text, "num_attention_heads") / start.ranks, number(text, "hidden_size")
@@ -74,7 +73,7 @@ def layer(config: Mapping[str, Any], start: Start) -> float:
     return _BYTES * (start.tokens * (widest + 3 * hidden + kept) + latent)
 
 
-def counts(config: Mapping[str, Any], start: Start) -> int:
+def counts(config: Mapping[str, object], start: Start) -> int:
     """What the V2 runner keeps for penalties, before the pass and outside what vLLM counts."""
     of_runner = _COUNTS_V2 if start.second_runner and not start.pools else 0
     return round(start.sequences * ConfigJson(config).vocabulary * of_runner)
@@ -85,7 +84,7 @@ def _sampler(read: ConfigJson, start: Start) -> float:
     return 0 if start.pools else start.sequences * read.vocabulary * per_word
 
 
-def _workspace(text: Mapping[Any, Any], start: Start, hidden: int) -> float:
+def _workspace(text: Mapping[str, object], start: Start, hidden: int) -> float:
     """What the experts' kernels keep for good: two buffers for each token and expert that it goes to."""
     inner = number(text, "moe_intermediate_size") or number(text, "intermediate_size")
     chosen = next((number(text, key) for key in _EXPERTS_PER_TOKEN if number(text, key)), 1)
@@ -94,7 +93,7 @@ def _workspace(text: Mapping[Any, Any], start: Start, hidden: int) -> float:
     return _BYTES * start.tokens * chosen * (max(2 * share, outer) + max(share, outer))
 
 
-def _widths(text: Mapping[Any, Any], *, mixture: bool) -> list[float]:
+def _widths(text: Mapping[str, object], *, mixture: bool) -> list[float]:
     """Elements a token that the layers of each kind have at once."""
     heads, head = number(text, "num_attention_heads"), number(text, "head_dim")
     head = head or (number(text, "hidden_size") // heads if heads else 0)

@@ -120,7 +120,7 @@ def _linears(config: ConfigJson) -> Iterator[_Linear]:
     yield _Linear("lm_head", hidden, [words])
 
 
-def _layers(text: Mapping[Any, Any]) -> list[str]:
+def _layers(text: Mapping[str, Any]) -> list[str]:
     """What each layer is: attention, linear, mamba, moe or mlp."""
     letters = {"M": "mamba", "*": "attention", "E": "moe", "-": "mlp"}
     pattern = text.get("hybrid_override_pattern") or text.get("layers_block_type")
@@ -135,7 +135,7 @@ def _layers(text: Mapping[Any, Any]) -> list[str]:
     return ["attention"] * depth
 
 
-def _attention(text: Mapping[Any, Any], hidden: int, times: int) -> Iterator[_Linear]:
+def _attention(text: Mapping[str, object], hidden: int, times: int) -> Iterator[_Linear]:
     heads = _whole(text.get("num_attention_heads"))
     width = _whole(text.get("head_dim")) or (hidden // heads if heads else 0)
     keys = _whole(text.get("num_key_value_heads"), heads) * width
@@ -145,7 +145,7 @@ def _attention(text: Mapping[Any, Any], hidden: int, times: int) -> Iterator[_Li
     yield _Linear("o_proj", heads * width, [hidden], by_input=True, times=times)
 
 
-def _delta_net(text: Mapping[Any, Any], hidden: int, times: int) -> Iterator[_Linear]:
+def _delta_net(text: Mapping[str, object], hidden: int, times: int) -> Iterator[_Linear]:
     heads = _whole(text.get("linear_num_value_heads"))
     keys = _whole(text.get("linear_num_key_heads")) * _whole(text.get("linear_key_head_dim"))
     values = heads * _whole(text.get("linear_value_head_dim"))
@@ -155,7 +155,7 @@ def _delta_net(text: Mapping[Any, Any], hidden: int, times: int) -> Iterator[_Li
         yield _Linear("out_proj", values, [hidden], by_input=True, times=times)
 
 
-def _mamba(text: Mapping[Any, Any], hidden: int, times: int) -> Iterator[_Linear]:
+def _mamba(text: Mapping[str, object], hidden: int, times: int) -> Iterator[_Linear]:
     heads = _whole(text.get("mamba_num_heads"))
     inner = heads * _whole(text.get("mamba_head_dim"))
     states = 2 * _whole(text.get("n_groups")) * _whole(text.get("ssm_state_size"))
@@ -164,7 +164,7 @@ def _mamba(text: Mapping[Any, Any], hidden: int, times: int) -> Iterator[_Linear
         yield _Linear("out_proj", inner, [hidden], by_input=True, times=times)
 
 
-def _mixture(text: Mapping[Any, Any], hidden: int, times: int, *, gated: bool) -> Iterator[_Linear]:
+def _mixture(text: Mapping[str, object], hidden: int, times: int, *, gated: bool) -> Iterator[_Linear]:
     keys = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
     experts = next((_whole(text.get(key)) for key in keys if _whole(text.get(key))), 0)
     inner = _whole(text.get("moe_intermediate_size")) or _whole(text.get("intermediate_size"))

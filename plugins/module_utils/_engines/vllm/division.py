@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..._base.layers import Value
 from ..._facts.models.config import ConfigJson, number
@@ -82,7 +81,7 @@ def shape_of(config: Mapping[str, object] | None, quantization: str | None) -> S
     return Shape([*_parts(text), *_scaled(text, _block(config or {}, quantization))], _layers(text))
 
 
-def _parts(text: Mapping[Any, Any]) -> Iterator[Part]:
+def _parts(text: Mapping[str, object]) -> Iterator[Part]:
     """Heads of each kind (vllm/config/model.py, verify_with_parallel_config; vllm/distributed/utils.py, divide;
     QKVParallelLinear copies KV heads; Mamba pads its groups)."""
     yield Part("attention heads", number(text, "num_attention_heads"))
@@ -98,7 +97,7 @@ def _parts(text: Mapping[Any, Any]) -> Iterator[Part]:
             yield Part(what, number(text, key))
 
 
-def _scaled(text: Mapping[Any, Any], block: int) -> Iterator[Part]:
+def _scaled(text: Mapping[str, object], block: int) -> Iterator[Part]:
     """Widths of the MLPs (fused_moe/config.py and linear.py assert that they divide), in blocks that share a scale
     (fp8_utils.py, validate_fp8_block_shape)."""
     for what, key in (
@@ -113,7 +112,7 @@ def _scaled(text: Mapping[Any, Any], block: int) -> Iterator[Part]:
             yield Part(f"blocks of {block} {what}", width // block, preferred=True)
 
 
-def _block(config: Mapping[Any, Any], quantization: str | None) -> int:
+def _block(config: Mapping[str, object], quantization: str | None) -> int:
     written = ConfigJson(config).quantization
     shape = written.get("weight_block_size")
     if isinstance(shape, list) and shape and all(isinstance(size, int) and size > 0 for size in shape):
@@ -124,7 +123,7 @@ def _block(config: Mapping[Any, Any], quantization: str | None) -> int:
     return _BLOCKS.get(str(written.get("quant_method") or quantization), 1)
 
 
-def stage_layers(config: Mapping[str, Any] | None, count: int, variables: Mapping[str, Value]) -> list[int] | None:
+def stage_layers(config: Mapping[str, object] | None, count: int, variables: Mapping[str, Value]) -> list[int] | None:
     """The layers of each pipeline stage: as `PARTITION` says, else as even as it goes, where the last stage has fewest
     (vllm/distributed/utils.py, get_pp_indices); None where config.json doesn't say how many there are."""
     layers = _layers(ConfigJson(config or {}).text)
@@ -137,6 +136,6 @@ def stage_layers(config: Mapping[str, Any] | None, count: int, variables: Mappin
     return [each + (count - 2 - left < at <= count - 2) for at in range(count)]
 
 
-def _layers(text: Mapping[Any, Any]) -> int | None:
+def _layers(text: Mapping[str, object]) -> int | None:
     pattern = text.get("hybrid_override_pattern") or text.get("layers_block_type")
     return number(text, "num_hidden_layers") or (len(pattern) if isinstance(pattern, str | list) else None)

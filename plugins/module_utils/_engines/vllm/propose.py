@@ -69,7 +69,7 @@ def propose(
     ), [*unknown, *([] if names_template else _template(checkpoint, kind))]
 
 
-def own_code(config: Mapping[str, Any], *, knows: bool) -> str:
+def own_code(config: Mapping[str, object], *, knows: bool) -> str:
     """The entry of config.json's auto_map for which vLLM needs the checkpoint's own code; empty where it needs none.
 
     knows: whether the release has the architecture.

@@ -103,7 +103,7 @@ def _second(service: Service, batch: Batch, knows: Callable[..., bool]) -> bool:
     return knows(f"v2-architecture {read.architecture}") or (knows("v2-dense") and not read.is_mixture)
 
 
-def _mixes_windows(drafter: Mapping[str, Any] | None) -> bool:
+def _mixes_windows(drafter: Mapping[str, object] | None) -> bool:
     kinds = ConfigJson(drafter or {}).text.get("layer_types")
     return isinstance(kinds, list) and 0 < kinds.count("sliding_attention") < len(kinds)
 

@@ -273,7 +273,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
     ), findings
 
 
-def _flashinfer(placed: Placed, config: Mapping[str, Any] | None, flags: Mapping[str, Any]) -> bool:
+def _flashinfer(placed: Placed, config: Mapping[str, object] | None, flags: Mapping[str, Any]) -> bool:
     """Whether FlashInfer's kernels compute the experts of an NVFP4 checkpoint, as far as the launch shows it.
 
     Up to 0.23 `auto` means them (vllm/model_executor/layers/fused_moe/oracle/nvfp4.py); of later releases no owner has
@@ -389,7 +389,7 @@ def _recorded(placed: Placed, record: Calibration | None) -> Calibration | None:
     return record if _has_own_drafter(placed) else replace(record, weights=record.weights + _drafter_bytes(placed))
 
 
-def _drafter_unknown(placed: Placed, flags: Mapping[str, Any]) -> Iterator[Finding]:
+def _drafter_unknown(placed: Placed, flags: Mapping[str, object]) -> Iterator[Finding]:
     """A drafter with weights of its own, of which nobody knows how many."""
     named = draft_repository(flags)
     if named is not None and not _drafter_bytes(placed):
@@ -451,7 +451,7 @@ def _unused_records(placed: Placed, records: Sequence[Mapping[str, Any]], batche
 
 
 def _cache_of_the_checkpoint(
-    placed: Placed, config: Mapping[str, Any] | None, flags: Mapping[str, Any]
+    placed: Placed, config: Mapping[str, object] | None, flags: Mapping[str, Any]
 ) -> Iterator[Finding]:
     """A ModelOpt checkpoint may bring a quantization of the KV cache, which a base model's config.json doesn't show."""
     method = str(placed.model.get("quantization") or flags.get("quantization") or "")
@@ -470,7 +470,7 @@ def _cache_of_the_checkpoint(
         )
 
 
-def _known_by(placed: Placed, flags: Mapping[str, Any], batched: int) -> dict[str, Any]:
+def _known_by(placed: Placed, flags: Mapping[str, object], batched: int) -> dict[str, Any]:
     """The options that a recipe's record may name, as decided; the dense layers' kernel has a variable too."""
     kernel = placed.environments[placed.head.name].get("VLLM_NVFP4_GEMM_BACKEND")
     return {**({"linear-backend": kernel.value} if kernel else {}), **flags, BATCHED: batched}
@@ -496,7 +496,7 @@ def _start(placed: Placed, kv: ServiceKv | None, flags: Mapping[str, Any], batch
     return start(service, batch, parse(placed.image["release"] or fact("image", "release")) or Version("", ()))
 
 
-def held_in_flight(config: Mapping[str, Any] | None, begins: Start, stages: int) -> Interval:
+def held_in_flight(config: Mapping[str, object] | None, begins: Start, stages: int) -> Interval:
     """What a pipeline keeps for its further batches, of which it has as many as stages and at most one more; and what
     the runner keeps for penalties."""
     if config is None:
@@ -505,14 +505,14 @@ def held_in_flight(config: Mapping[str, Any] | None, begins: Start, stages: int)
     return Interval(0, each * (stages - 1), each * stages) + exactly(counts(config, begins))
 
 
-def _key(placed: Placed, flags: Mapping[str, Any]) -> str:
+def _key(placed: Placed, flags: Mapping[str, object]) -> str:
     image, model = placed.image, placed.model
     variables = _variables_without_group(placed)
     reference = image["digest"] or image["reference"]
     return boot_key(reference, model["repository"], model["revision"], flags, variables, len(placed.hosts))
 
 
-def _with_drafter(flags: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _with_drafter(flags: Mapping[str, Any], drafter: Mapping[str, object] | None) -> Mapping[str, Any]:
     """The options as the KV arithmetic takes them, with the config.json of the model that drafts."""
     wanted = flags.get("speculative-config")
     if drafter is None or not isinstance(wanted, Mapping):
@@ -521,7 +521,7 @@ def _with_drafter(flags: Mapping[str, Any], drafter: Mapping[str, Any] | None) -
 
 
 def _kv(
-    placed: Placed, config: Mapping[str, Any] | None, flags: Mapping[str, Any], version: str | None
+    placed: Placed, config: Mapping[str, object] | None, flags: Mapping[str, Any], version: str | None
 ) -> tuple[ServiceKv | None, list[Finding]]:
     """How the release arranges the model's cache; None where that isn't known. A model that we can't size may be served
     all the same, from all the memory that is free: that is a warning."""
@@ -571,7 +571,7 @@ class _Asked:
 
 
 def _asked(
-    placed: Placed, config: Mapping[str, Any] | None, kv: ServiceKv | None, pool: int | str | None
+    placed: Placed, config: Mapping[str, object] | None, kv: ServiceKv | None, pool: int | str | None
 ) -> tuple[_Asked, list[Finding]]:
     """What `workload.pool` comes to with this model's cache."""
     if config is not None and keeps_nothing(config):
@@ -621,5 +621,5 @@ def sequences(flags: Mapping[str, Value]) -> int:
     return _whole(flags["max-num-seqs"].value if "max-num-seqs" in flags else None, SEQUENCES)
 
 
-def _whole(value: Any, default: int) -> int:
+def _whole(value: object, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default

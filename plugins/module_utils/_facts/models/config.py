@@ -62,7 +62,7 @@ class ConfigJson:
         return found if isinstance(found, Mapping) else {}
 
 
-def number(values: Mapping[Any, Any], key: str) -> int:
+def number(values: Mapping[str, object], key: str) -> int:
     """A count of a config; 0 where it is missing or malformed."""
     return _whole(values.get(key))
 

@@ -15,7 +15,7 @@ _ASSISTANTS = ("gemma-4", "-assistant")
 _WITHOUT_MODEL = ("ngram", "[ngram]")
 
 
-def method_of(speculation: Mapping[str, Any], config: Mapping[Any, Any] | None = None) -> str | None:
+def method_of(speculation: Mapping[str, Any], config: Mapping[str, object] | None = None) -> str | None:
     """The method of ``--speculative-config``: as written, else what vLLM makes of the drafter; None without both.
 
     speculation: the map. config: the drafter's config.json where it is known, which says more than its name.

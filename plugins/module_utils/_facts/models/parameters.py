@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .config import ConfigJson, number
 from .drafting import method_of
@@ -85,7 +84,7 @@ class Parameters:
 
 
 def size_of_weights(
-    config: Mapping[str, Any], repository: str = "", quantization: str | None = None, *, drafts: bool = False
+    config: Mapping[str, object], repository: str = "", quantization: str | None = None, *, drafts: bool = False
 ) -> WeightsSize | None:
     """The weights' size; None where config.json lacks the shape. quantization: the checkpoint's method. drafts: whether
     the prediction layers are loaded, which vLLM leaves out otherwise."""
@@ -116,7 +115,7 @@ def size_of_weights(
     )
 
 
-def encoder_bytes(config: Mapping[str, Any]) -> int:
+def encoder_bytes(config: Mapping[str, object]) -> int:
     """The encoder for images, which vLLM leaves out where no request may bring any (vllm/model_executor/models/
     interfaces.py, _mark_tower_model); quantized by none."""
     return round(_WHOLE * _vision(config))
@@ -127,7 +126,7 @@ def encoder_bytes(config: Mapping[str, Any]) -> int:
 _EMBEDS_EVERYWHERE = ("Qwen3Next", "Qwen3_5", "Qwen3Moe", "Qwen3VLMoe", "NemotronH", "Gemma4")
 
 
-def stages(config: Mapping[str, Any], whole: int, layers: Sequence[int], tensor: int) -> list[int]:
+def stages(config: Mapping[str, object], whole: int, layers: Sequence[int], tensor: int) -> list[int]:
     """What one rank of each pipeline stage holds of a model of so many bytes. layers: of each stage. tensor: ranks of a
     stage. The encoder for images is on all."""
     counted = parameters(config)
@@ -147,7 +146,7 @@ def stages(config: Mapping[str, Any], whole: int, layers: Sequence[int], tensor:
     return found
 
 
-def drafter_bytes(config: Mapping[str, Any], repository: str) -> int:
+def drafter_bytes(config: Mapping[str, object], repository: str) -> int:
     """What a drafter adds to the weights of the model that it drafts for; 0 where its config.json lacks the shape.
 
     Only a model of its own brings embeddings and an output layer. EAGLE heads, DFlash and DSpark use the model's
@@ -160,7 +159,7 @@ def drafter_bytes(config: Mapping[str, Any], repository: str) -> int:
     return found.expected - (0 if alone else round(_WHOLE * (counted.kept + counted.output)))
 
 
-def _algorithm(config: Mapping[str, Any], repository: str, quantization: str | None) -> str:
+def _algorithm(config: Mapping[str, object], repository: str, quantization: str | None) -> str:
     written = ConfigJson(config).quantization
     text = " ".join(str(written.get(key, "")) for key in ("quant_algo", "format", "quant_method")).lower()
     groups = written.get("config_groups")
@@ -177,7 +176,7 @@ def _algorithm(config: Mapping[str, Any], repository: str, quantization: str | N
     return _METHODS.get(str(quantization)) or _NATIVE.get(str(ConfigJson(config).architecture), "none")
 
 
-def parameters(config: Mapping[str, Any]) -> Parameters | None:
+def parameters(config: Mapping[str, object]) -> Parameters | None:
     """What a model's parts count; None for a config.json without the shape of its layers."""
     file = ConfigJson(config)
     text = file.text
@@ -197,7 +196,7 @@ def parameters(config: Mapping[str, Any]) -> Parameters | None:
     return found
 
 
-def _layers(text: Mapping[Any, Any]) -> list[str]:
+def _layers(text: Mapping[str, object]) -> list[str]:
     """What each layer is: attention, sliding, linear, mamba, mlp, experts, or attention+mlp by another name."""
     pattern = text.get("hybrid_override_pattern") or text.get("layers_block_type")
     if isinstance(pattern, str):
@@ -221,7 +220,7 @@ def _layers(text: Mapping[Any, Any]) -> list[str]:
 _KINDS = {"linear_attention": "linear", "sliding_attention": "sliding", "full_attention": "attention"}
 
 
-def _add_layer(found: Parameters, text: Mapping[Any, Any], kind: str, index: int, layers: int) -> None:
+def _add_layer(found: Parameters, text: Mapping[str, object], kind: str, index: int, layers: int) -> None:
     hidden = number(text, "hidden_size")
     found.copied += 2 * hidden
     if kind == "mamba":
@@ -239,17 +238,17 @@ def _add_layer(found: Parameters, text: Mapping[Any, Any], kind: str, index: int
         found.main += _gated(text) * hidden * inner
 
 
-def _gated(text: Mapping[Any, Any]) -> int:
+def _gated(text: Mapping[str, object]) -> int:
     """Matrices of an MLP: without a gate they are two."""
     return 2 if text.get("mlp_hidden_act") == "relu2" or _is_encoder(text) else 3
 
 
-def _is_encoder(text: Mapping[Any, Any]) -> bool:
+def _is_encoder(text: Mapping[str, object]) -> bool:
     """One of BERT's kind, whose config.json counts kinds of tokens."""
     return "type_vocab_size" in text
 
 
-def _has_experts(text: Mapping[Any, Any], index: int) -> bool:
+def _has_experts(text: Mapping[str, object], index: int) -> bool:
     if not ConfigJson(text).is_mixture:
         return False
     written = text.get("mlp_layer_types")
@@ -264,7 +263,7 @@ def _has_experts(text: Mapping[Any, Any], index: int) -> bool:
     return index >= number(text, "first_k_dense_replace")
 
 
-def _add_experts(found: Parameters, text: Mapping[Any, Any], hidden: int) -> None:
+def _add_experts(found: Parameters, text: Mapping[str, object], hidden: int) -> None:
     count = ConfigJson(text).experts
     inner = number(text, "moe_intermediate_size") or number(text, "intermediate_size")
     outer = number(text, "moe_latent_size") or hidden
@@ -280,7 +279,7 @@ def _add_experts(found: Parameters, text: Mapping[Any, Any], hidden: int) -> Non
 _SHARED = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size")
 
 
-def _attention(text: Mapping[Any, Any], hidden: int, kind: str) -> float:
+def _attention(text: Mapping[str, object], hidden: int, kind: str) -> float:
     heads = number(text, "num_attention_heads")
     width = number(text, "head_dim") or hidden // max(heads, 1)
     if number(text, "kv_lora_rank"):
@@ -300,7 +299,7 @@ def _attention(text: Mapping[Any, Any], hidden: int, kind: str) -> float:
     return hidden * (queries + keys + heads * values)
 
 
-def _latent(text: Mapping[Any, Any], hidden: int, heads: int) -> float:
+def _latent(text: Mapping[str, object], hidden: int, heads: int) -> float:
     rank, rope, nope = (number(text, key) for key in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim"))
     values, queries = number(text, "v_head_dim"), number(text, "q_lora_rank")
     asked = hidden * queries + queries * heads * (nope + rope) if queries else hidden * heads * (nope + rope)
@@ -309,27 +308,27 @@ def _latent(text: Mapping[Any, Any], hidden: int, heads: int) -> float:
     return asked + kept + (indexer * queries + hidden * number(text, "index_head_dim") if indexer else 0)
 
 
-def _latent_v4(text: Mapping[Any, Any], hidden: int, heads: int, width: int) -> float:
+def _latent_v4(text: Mapping[str, object], hidden: int, heads: int, width: int) -> float:
     queries, out, groups = number(text, "q_lora_rank"), number(text, "o_lora_rank"), number(text, "o_groups")
     asked = hidden * queries + queries * heads * width
     indexer = queries * number(text, "index_n_heads") * number(text, "index_head_dim")
     return asked + hidden * width + heads * width * out + groups * out * hidden + indexer
 
 
-def _mamba(text: Mapping[Any, Any], hidden: int) -> float:
+def _mamba(text: Mapping[str, object], hidden: int) -> float:
     inner = number(text, "mamba_num_heads") * number(text, "mamba_head_dim")
     state = 2 * number(text, "n_groups") * number(text, "ssm_state_size")
     return hidden * (2 * inner + state + number(text, "mamba_num_heads")) + inner * hidden
 
 
-def _delta_net(text: Mapping[Any, Any], hidden: int) -> float:
+def _delta_net(text: Mapping[str, object], hidden: int) -> float:
     keys = number(text, "linear_num_key_heads") * number(text, "linear_key_head_dim")
     heads = number(text, "linear_num_value_heads")
     values = heads * number(text, "linear_value_head_dim")
     return hidden * (2 * keys + 2 * values + 2 * heads) + values * hidden
 
 
-def _vision(config: Mapping[str, Any]) -> float:
+def _vision(config: Mapping[str, object]) -> float:
     """The encoder for images: its layers, its patches and what brings its output to the model's width."""
     tower = config.get("vision_config")
     if not isinstance(tower, Mapping):
@@ -345,7 +344,7 @@ def _vision(config: Mapping[str, Any]) -> float:
     return depth * (4 * hidden * hidden + gated * hidden * inner) + mergers * merged * (merged + out)
 
 
-def _drafting(text: Mapping[Any, Any], found: Parameters, kinds: list[str]) -> float:
+def _drafting(text: Mapping[str, object], found: Parameters, kinds: list[str]) -> float:
     """The prediction layers that a checkpoint brings: each like the last layer, and a matrix that joins two inputs."""
     keys = ("mtp_num_hidden_layers", "num_nextn_predict_layers")
     count = next((n for key in keys if (n := number(text, key))), 0)

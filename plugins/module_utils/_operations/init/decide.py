@@ -106,7 +106,7 @@ def _fabric(
     return ours, notes
 
 
-def _refused(fabric: Mapping[str, Any], hosts: Mapping[str, Host]) -> str:
+def _refused(fabric: Mapping[str, object], hosts: Mapping[str, Host]) -> str:
     """The first error of a plan with this fabric; empty without one."""
     facts = {name: _Facts(host.address or name) for name, host in hosts.items()}
     errors = [one for one in plan_fabric(fabric, facts)[1] if one.severity == "error"]
@@ -285,6 +285,6 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
-def _slug(name: str, taken: Mapping[str, Any]) -> str:
+def _slug(name: str, taken: Mapping[str, object]) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", name.rpartition("/")[2].lower()).strip("-")[:40].strip("-") or "model"
     return next(one for one in (slug, *(f"{slug}-{number}" for number in range(2, 100))) if one not in taken)

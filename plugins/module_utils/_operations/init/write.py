@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from ..._base.report import table
 from ..._base.sizes import size
@@ -30,7 +29,7 @@ _EXAMPLE = """\
 """
 
 
-def flow(value: Any) -> str:
+def flow(value: object) -> str:
     """A value as YAML on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{flow_key(key)}: {flow(item)}" for key, item in value.items()) + "}"
@@ -45,7 +44,7 @@ def flow_key(key: str) -> str:
     return json.dumps(key) if ":" in key else flow(key)
 
 
-def block(value: Mapping[str, Any], indent: str) -> Iterator[str]:
+def block(value: Mapping[str, object], indent: str) -> Iterator[str]:
     """A map as YAML, a line a key; what nests deeper than two levels is on one line."""
     for key, item in value.items():
         if isinstance(item, Mapping) and item and len(indent) < 4:

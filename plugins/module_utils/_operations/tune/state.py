@@ -164,7 +164,8 @@ def begun(
 
 def changed(state: SearchState, now: SearchState) -> list[str]:
     """In what a kept search is of something else than one that would begin now."""
-    kept, new = cast(Mapping[str, object], state), cast(Mapping[str, object], now)
+    kept: Mapping[str, object] = state
+    new: Mapping[str, object] = now
     return [key for key in ("goal", "definition", "conditions", "settings") if kept[key] != new[key]]
 
 

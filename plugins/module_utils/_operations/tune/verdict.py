@@ -15,7 +15,7 @@ from ..._engines.interface import Choice
 from ..bench.compare import student
 from .goal import SearchGoal
 from .search import Candidate, Run, best_of, untried
-from .state import proved, refused, searched, settings
+from .state import RefusedCandidate, SearchState, proved, refused, searched, settings
 
 # Of one comparison of two equal services, planned before: one in twenty may name a difference.
 _WRONG = 0.05
@@ -59,7 +59,7 @@ def compared(before: Sequence[Run], after: Sequence[Run], figure: str) -> Ratio 
 
 
 def verdict(
-    state: Mapping[str, Any], space: Sequence[Choice], asked: SearchGoal, service: Mapping[str, object]
+    state: SearchState, space: Sequence[Choice], asked: SearchGoal, service: Mapping[str, object]
 ) -> dict[str, Any]:
     """``{better, candidate, text}``. better: whether the best was shown to be better. service: as it is declared."""
     runs, goal = searched(state), asked.goal
@@ -97,7 +97,7 @@ def _sure(ratio: Ratio | None, figure: str, better: bool) -> str:
     return shown if better else f"{shown}: no difference shown, leave it as it is"
 
 
-def _refused(space: Sequence[Choice], found: Sequence[Mapping[str, Any]]) -> list[str]:
+def _refused(space: Sequence[Choice], found: Sequence[RefusedCandidate]) -> list[str]:
     """Of those that the plan refused by one rule of one place, the first; each that did not start or answer."""
     alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for one in found:

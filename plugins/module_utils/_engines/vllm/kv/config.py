@@ -453,7 +453,7 @@ _ENCODERS = (
 )
 
 
-def keeps_nothing(config: Mapping[Any, Any]) -> bool:
+def keeps_nothing(config: Mapping[str, object]) -> bool:
     """Whether a model has no KV cache: an encoder, or a decoder whose config.json has it attend both ways."""
     file = ConfigJson(config)
     return file.architecture in _ENCODERS or file.text.get("is_causal") is False
