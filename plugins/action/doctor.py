@@ -35,7 +35,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         errors: list[str] = []
         files: list[str] = []
         try:

@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         plan, folder, at = options["plan"], Path(options["folder"]), time.time()
         hosts = _asked(plan, options["hosts"], options["service"])
         readings = {host: Reading.registered(variables["hostvars"], host) for host in hosts}

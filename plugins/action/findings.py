@@ -10,7 +10,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal,
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         for sentence in options["warnings"]:
             warn(f"{variables.get('inventory_hostname', '')}: {sentence}")
         errors = options["errors"]

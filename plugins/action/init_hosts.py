@@ -178,7 +178,7 @@ def _hosts(sparks: dict[Machine, Login], user: str, arguments: Sequence[str]) ->
     return [*found.values()]
 
 
-def _has_password(variables: dict[str, Any]) -> bool:
+def _has_password(variables: dict[str, object]) -> bool:
     of_command = context.CLIARGS.get("become_ask_pass") or context.CLIARGS.get("become_password_file")
     return bool(
         of_command or variables.get("ansible_become_password") or C.config.get_config_value("BECOME_PASSWORD_FILE")

@@ -28,7 +28,7 @@ PROGRESS_S = 15.0
 
 
 class ActionModule(Documented, Asking):
-    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         self._host = variables["inventory_hostname"]
         if self._task.check_mode:
             return {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}

@@ -26,8 +26,8 @@ from tools.golden import inventory_of
 
 ROOT = Path(__file__).resolve().parents[2]
 # The share of parameters whose annotation holds `Any`, in per cent. It may only go down: whoever types something writes
-# the new share here. The aim is 8.
-MOST = 10.0
+# the new share here.
+MOST = 7.9
 
 
 def parameters(tree: ast.Module) -> Iterator[bool]:

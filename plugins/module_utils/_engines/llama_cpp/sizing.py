@@ -127,7 +127,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[LlamaSizing, list[
     return LlamaSizing(demand, key, ranks, settings), findings
 
 
-def facts_of(config: Mapping[str, Any] | None, name: str | None) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+def facts_of(config: Mapping[str, object] | None, name: str | None) -> tuple[Mapping[str, Any] | None, list[Finding]]:
     """What is known of a model's file: `_facts.models.gguf.facts_of`. config: the file beside the recipes that has it,
     by its name; None without."""
     if config is None:
@@ -169,7 +169,7 @@ def _not_judged(placed: Placed, found: str, expected: str, remedy: str) -> Findi
     return hint("memory-not-judged", place, found=found, expected=expected, remedy=remedy, kind="memory")
 
 
-def _of_projector(facts: Mapping[str, Any], values: Mapping[str, Any]) -> Buffers:
+def _of_projector(facts: Mapping[str, Any], values: Mapping[str, object]) -> Buffers:
     """For the largest picture that it takes."""
     if facts["kind"] not in projector.KNOWN:
         return Buffers(facts["total"], 0, 0)
@@ -189,7 +189,7 @@ def split(placed: Placed) -> list[float]:
     return [parts[-1], *parts[:-1]]
 
 
-def _settings(values: Mapping[str, Any], facts: Mapping[str, Any] | None) -> Settings | None:
+def _settings(values: Mapping[str, object], facts: Mapping[str, Any] | None) -> Settings | None:
     """As `llama-server` takes its options; None where the context is the model's and that isn't known."""
     many = slots(values)
     context = quantity(values.get("ctx-size")) or (facts["context"] if facts else 0)
@@ -205,7 +205,7 @@ def _settings(values: Mapping[str, Any], facts: Mapping[str, Any] | None) -> Set
     )
 
 
-def _of_draft(values: Mapping[str, Any], settings: Settings | None) -> Settings | None:
+def _of_draft(values: Mapping[str, object], settings: Settings | None) -> Settings | None:
     """As it sets up the model that drafts: the same slots and context, a cache and a batch of its own."""
     if settings is None:
         return None

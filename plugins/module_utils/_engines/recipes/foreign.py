@@ -333,7 +333,7 @@ def _take_ranks(theirs: Mapping[str, Any], flags: dict[str, Any], name: str, fin
     return [ranks] if theirs["cluster_only"] or theirs.get("min_nodes", 1) > 1 else sorted({1, ranks})
 
 
-def _take_planned(flags: dict[str, Any], name: str, findings: list[Finding]) -> None:
+def _take_planned(flags: dict[str, object], name: str, findings: list[Finding]) -> None:
     """Take out what the plan decides, and report which values were given up."""
     ours = sorted((ENGINE.planned_flags.keys() | _OURS) & flags.keys())
     if flags.get("max-model-len") in ("auto", -1):
@@ -377,7 +377,7 @@ def _take_files(flags: dict[str, object], name: str, findings: list[Finding]) ->
             )
 
 
-def _memory_wish(flags: Mapping[str, Any], project: str, name: str) -> dict[str, Any]:
+def _memory_wish(flags: Mapping[str, object], project: str, name: str) -> dict[str, Any]:
     """The author's share of the memory: the plan stays below it."""
     share, fixed = flags.get("gpu-memory-utilization"), flags.get("gpu-memory-utilization-gb")
     if isinstance(fixed, int | float) and not isinstance(fixed, bool):  # eugr's mod gpu-mem-util-gb
@@ -387,7 +387,7 @@ def _memory_wish(flags: Mapping[str, Any], project: str, name: str) -> dict[str,
     return {}
 
 
-def _kind(flags: Mapping[str, Any], repository: str) -> str:
+def _kind(flags: Mapping[str, object], repository: str) -> str:
     pools = flags.get("runner") == "pooling" or flags.get("task") in ("embed", "score", "classify", "reward")
     if not pools:
         return CHAT

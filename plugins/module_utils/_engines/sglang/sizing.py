@@ -59,7 +59,7 @@ def size_service(placed: Placed) -> tuple[SglangSizing, list[Finding]]:
     return SglangSizing(**vars(sized)), findings
 
 
-def sequences(values: Mapping[str, Any]) -> int:
+def sequences(values: Mapping[str, object]) -> int:
     """Requests that it works on at once."""
     return quantity(values.get("max-running-requests")) or AT_ONCE
 

@@ -43,7 +43,7 @@ def size_service(placed: Placed) -> tuple[paged.PagedSizing, list[Finding]]:
     return paged.size_service(placed, settings, f"{EXTRA}: {_KV}.{_FRACTION}", WITHOUT_MEMORY, in_file)
 
 
-def sequences(values: Mapping[str, Any]) -> int:
+def sequences(values: Mapping[str, object]) -> int:
     """Requests that it works on at once."""
     return quantity(values.get("max-batch-size")) or AT_ONCE
 
@@ -54,7 +54,7 @@ def cache_options(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _settings(placed: Placed, values: Mapping[str, Any]) -> paged.Settings:
+def _settings(placed: Placed, values: Mapping[str, object]) -> paged.Settings:
     batched = quantity(values.get("max-num-tokens")) or BATCHED
     named = f"{placed.model['repository']} {placed.model['quantization'] or ''}".lower()
     kind = str(cache_options(values).get("dtype", "auto"))

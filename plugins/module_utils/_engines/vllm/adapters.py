@@ -67,7 +67,7 @@ def _source(entry: Any) -> Any:
     return entry.partition("=")[2] if isinstance(entry, str) else None
 
 
-def memory(config: Mapping[str, object] | None, flags: Mapping[str, Any]) -> Adapters | None:
+def memory(config: Mapping[str, object] | None, flags: Mapping[str, object]) -> Adapters | None:
     """What adapters take; None where the model isn't known well enough. flags: the decided ones."""
     if flags.get("enable-lora") is not True:
         return Adapters()

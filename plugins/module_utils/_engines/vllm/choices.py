@@ -26,14 +26,14 @@ def choices(flags: Mapping[str, object], release: str | None, users: int, shared
     return [*found, _prefix(flags)] if shared else found
 
 
-def _batched(flags: Mapping[str, Any]) -> Choice:
+def _batched(flags: Mapping[str, object]) -> Choice:
     now = _whole(flags.get("max-num-batched-tokens"), BATCHED_TOKENS)
     least, most = _BATCHED_RANGE
     others = [value for value in (now // 2, now * 2, now * 4) if least <= value <= most]
     return _number("batched tokens", now, others, lambda value: {"flags": {"max-num-batched-tokens": value}})
 
 
-def _sequences(flags: Mapping[str, Any], users: int) -> Choice:
+def _sequences(flags: Mapping[str, object], users: int) -> Choice:
     now = _whole(flags.get("max-num-seqs"), SEQUENCES)
     others = sorted({users, max(1, users // 2), max(1, users // 4)} - {now})
     return _number("requests at a time", now, others, lambda value: {"workload": {"max_num_seqs": value}})
@@ -45,7 +45,7 @@ def _number(name: str, now: int, others: Sequence[int], written: Any) -> Choice:
     return Choice(name, [{}, *map(written, others)], [f"{value}" for value in (now, *others)], places)
 
 
-def _attention(flags: Mapping[str, Any]) -> Choice:
+def _attention(flags: Mapping[str, object]) -> Choice:
     now = flags.get("attention-backend")
     others = [one for one in _ATTENTION if one != now]
     return Choice(
@@ -55,7 +55,7 @@ def _attention(flags: Mapping[str, Any]) -> Choice:
     )
 
 
-def _graphs(flags: Mapping[str, Any]) -> Choice:
+def _graphs(flags: Mapping[str, object]) -> Choice:
     if flags.get("enforce-eager") is True:
         return Choice("CUDA graphs", [{}, {"flags": {"enforce-eager": None}}], ["none", "vLLM's own choice"])
     compilation = flags.get("compilation-config")
@@ -67,7 +67,7 @@ def _graphs(flags: Mapping[str, Any]) -> Choice:
     return Choice("CUDA graphs", values, words)
 
 
-def _guessing(flags: Mapping[str, Any]) -> Choice:
+def _guessing(flags: Mapping[str, object]) -> Choice:
     now = flags.get("speculative-config")
     if not isinstance(now, Mapping):
         return Choice(
@@ -85,13 +85,13 @@ def _guessing(flags: Mapping[str, Any]) -> Choice:
     )
 
 
-def _kv(flags: Mapping[str, Any]) -> Choice:
+def _kv(flags: Mapping[str, object]) -> Choice:
     now = str(flags.get("kv-cache-dtype", "auto"))
     other = "auto" if now.startswith("fp8") else "fp8"
     return Choice("KV type", [{}, {"flags": {"kv-cache-dtype": other}}], [now, other], note=_ANSWERS)
 
 
-def _prefix(flags: Mapping[str, Any]) -> Choice:
+def _prefix(flags: Mapping[str, object]) -> Choice:
     """By itself vLLM keeps the beginnings of prompts."""
     kept = flags.get("enable-prefix-caching") is not False
     words = ["kept", "not kept"] if kept else ["not kept", "kept"]

@@ -124,7 +124,7 @@ def _workspace(batch: Batch) -> int:
     return max(min(max(8 * batch.length, 4 * pages), 64 * 1024), pages)
 
 
-def without_images(flags: Mapping[str, Any]) -> bool:
+def without_images(flags: Mapping[str, object]) -> bool:
     """Whether no request may bring images or videos, so that the encoder is not profiled. A kind that the option does
     not name is allowed."""
     limits = flags.get("limit-mm-per-prompt")
@@ -132,7 +132,7 @@ def without_images(flags: Mapping[str, Any]) -> bool:
     return nothing or flags.get("language-model-only") is True
 
 
-def _images(flags: Mapping[str, Any]) -> dict[str, int]:
+def _images(flags: Mapping[str, object]) -> dict[str, int]:
     """Items a request by their kind, as far as the owner limits them."""
     limits = flags.get("limit-mm-per-prompt")
     if not isinstance(limits, Mapping):

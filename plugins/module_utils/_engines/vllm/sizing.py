@@ -273,7 +273,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
     ), findings
 
 
-def _flashinfer(placed: Placed, config: Mapping[str, object] | None, flags: Mapping[str, Any]) -> bool:
+def _flashinfer(placed: Placed, config: Mapping[str, object] | None, flags: Mapping[str, object]) -> bool:
     """Whether FlashInfer's kernels compute the experts of an NVFP4 checkpoint, as far as the launch shows it.
 
     Up to 0.23 `auto` means them (vllm/model_executor/layers/fused_moe/oracle/nvfp4.py); of later releases no owner has
@@ -324,7 +324,7 @@ def _weights(placed: Placed, *, drafts: bool) -> _Weights:
     return _Weights(found.expected + drafter, (found.low + drafter, found.high + drafter), source, found.copied)
 
 
-def _rank_weights(placed: Placed, flags: Mapping[str, Any], demand: Demand) -> dict[str, Interval]:
+def _rank_weights(placed: Placed, flags: Mapping[str, object], demand: Demand) -> dict[str, Interval]:
     """By host, what its rank holds; ranks of one stage are next to each other."""
     count = _whole(flags.get("pipeline-parallel-size"), 1)
     layers = stage_layers(placed.config, count, placed.environments[placed.head.name])
@@ -451,7 +451,7 @@ def _unused_records(placed: Placed, records: Sequence[Mapping[str, Any]], batche
 
 
 def _cache_of_the_checkpoint(
-    placed: Placed, config: Mapping[str, object] | None, flags: Mapping[str, Any]
+    placed: Placed, config: Mapping[str, object] | None, flags: Mapping[str, object]
 ) -> Iterator[Finding]:
     """A ModelOpt checkpoint may bring a quantization of the KV cache, which a base model's config.json doesn't show."""
     method = str(placed.model.get("quantization") or flags.get("quantization") or "")
@@ -476,7 +476,7 @@ def _known_by(placed: Placed, flags: Mapping[str, object], batched: int) -> dict
     return {**({"linear-backend": kernel.value} if kernel else {}), **flags, BATCHED: batched}
 
 
-def _start(placed: Placed, kv: ServiceKv | None, flags: Mapping[str, Any], batched: int) -> Start:
+def _start(placed: Placed, kv: ServiceKv | None, flags: Mapping[str, object], batched: int) -> Start:
     """What the profiling pass of this start depends on; where the release isn't known, as the default image's."""
     config = placed.config or {}
     ranks = _whole(flags.get("tensor-parallel-size"), 1)
@@ -512,7 +512,7 @@ def _key(placed: Placed, flags: Mapping[str, object]) -> str:
     return boot_key(reference, model["repository"], model["revision"], flags, variables, len(placed.hosts))
 
 
-def _with_drafter(flags: Mapping[str, Any], drafter: Mapping[str, object] | None) -> Mapping[str, Any]:
+def _with_drafter(flags: Mapping[str, object], drafter: Mapping[str, object] | None) -> Mapping[str, Any]:
     """The options as the KV arithmetic takes them, with the config.json of the model that drafts."""
     wanted = flags.get("speculative-config")
     if drafter is None or not isinstance(wanted, Mapping):
@@ -521,7 +521,7 @@ def _with_drafter(flags: Mapping[str, Any], drafter: Mapping[str, object] | None
 
 
 def _kv(
-    placed: Placed, config: Mapping[str, object] | None, flags: Mapping[str, Any], version: str | None
+    placed: Placed, config: Mapping[str, object] | None, flags: Mapping[str, object], version: str | None
 ) -> tuple[ServiceKv | None, list[Finding]]:
     """How the release arranges the model's cache; None where that isn't known. A model that we can't size may be served
     all the same, from all the memory that is free: that is a warning."""

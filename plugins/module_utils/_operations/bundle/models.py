@@ -106,7 +106,7 @@ def _asked(repository: str, revision: str | None) -> Mapping[str, Any]:
         return {}
 
 
-def _licence(page: Mapping[str, Any]) -> str | None:
+def _licence(page: Mapping[str, object]) -> str | None:
     """By the model's card, as the hub's page says it."""
     card = page.get("cardData")
     found = card.get("license") if isinstance(card, dict) else None

@@ -199,7 +199,7 @@ def _bytes_below(folder: Path) -> int:
     return sizes
 
 
-def hub_sums(page: Mapping[str, Any]) -> dict[str, str] | None:
+def hub_sums(page: Mapping[str, object]) -> dict[str, str] | None:
     """Of what the hub's API says of a revision, the sum of each file: sha256, or of a small one git's."""
     found: dict[str, str] = {}
     siblings = page.get("siblings")

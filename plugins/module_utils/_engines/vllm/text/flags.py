@@ -83,7 +83,7 @@ def _value(word: str) -> Any:
     return word
 
 
-def draft_repository(flags: Mapping[str, Any]) -> str | None:
+def draft_repository(flags: Mapping[str, object]) -> str | None:
     """The hub's id of the separate draft model that the flags ask for, if they do."""
     speculation = flags.get("speculative-config")
     named = speculation.get("model") if isinstance(speculation, Mapping) else None
