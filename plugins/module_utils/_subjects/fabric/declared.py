@@ -84,8 +84,9 @@ def read_fabric(written: object, hosts: Mapping[str, HostFacts]) -> tuple[Fabric
         segment.place: [*_segment_problems(segment, hosts, segments), *_keeper_problems(settings["keeper"], segment)]
         for segment in segments
     }
-    rules = _merged(rules, _twice(segments))
-    findings += [finding for problems in rules.values() for finding in problems]
+    for place, problems in _twice(segments).items():
+        rules[place] += problems
+    findings += [finding for found in rules.values() for finding in found]
     findings += _crossed_pairs([segment for segment in segments if not rules[segment.place]])
     usable = sorted((segment for segment in segments if not rules[segment.place]), key=lambda segment: segment.name)
     return Fabric(settings, tuple(usable)), findings
@@ -117,11 +118,6 @@ def _keeper_problems(keeper: str, segment: Segment) -> Iterator[Finding]:
             expected="the addresses that the hosts have",
             remedy="write addresses: {spark-2:1: [10.100.0.1/24, 10.100.1.1/24], ...}, or take keeper: others out",
         )
-
-
-def _merged(*tables: Mapping[Place, list[Finding]]) -> dict[Place, list[Finding]]:
-    places = dict.fromkeys(place for table in tables for place in table)
-    return {place: [finding for table in tables for finding in table.get(place, [])] for place in places}
 
 
 def _mtu_problems(place: Place, mtu: int | None) -> Iterator[Finding]:
