@@ -324,7 +324,7 @@ SENTENCES: list[tuple[str, dict[str, Any], str, str, str]] = [
      "a port takes one cable: write spark-2:0, which is free"),
     ("fabric-pool-too-small", {"cables": [PAIR], "pool": "192.168.100.0/24"},
      "cables[0]", "index 0 needs subnets 0 and 1 of /24; the pool holds 1",
-     "leave pool out, or write a larger one, a longer prefix (28 still gives .10 and .11) or a lower index"),
+     "leave pool out, or write a larger pool, a longer prefix (28 still gives .10 and .11) or a lower index"),
     ("fabric-unknown-host", {"cables": [["spark-2:1", "spark-9:1"]]},
      "cables[0]", 'no host "spark-9"', 'write "spark-3"'),
     ("fabric-unknown-port", {"cables": [["spark-2:2", "spark-3:1"]]},
@@ -391,6 +391,11 @@ def test_a_crossed_pair_is_planned_and_its_remedy_names_a_free_port(cables: list
     found = plan_fabric({"cables": cables}, HOSTS)[1]
     assert {(one.rule, one.severity) for one in found} == {("fabric-crossed-pair", "hint")}
     assert all(remedy in one.remedy for one in found)
+
+
+def test_a_pool_that_nobody_wrote_can_not_be_left_out() -> None:
+    (finding,) = plan_fabric({"cables": [{"ends": PAIR, "index": 400}]}, HOSTS)[1]
+    assert finding.rule == "fabric-pool-too-small" and finding.remedy.startswith("write a larger pool")
 
 
 def test_a_port_used_twice_on_a_host_without_a_free_one() -> None:

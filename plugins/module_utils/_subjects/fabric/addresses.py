@@ -120,7 +120,8 @@ def _from_pool(
     if (first + len(HALVES)) * size > len(pool):
         holds = len(pool) // size
         found = f"index {index} needs subnets {first} and {first + 1} of /{prefix}; the pool holds {holds}"
-        remedy = "leave pool out, or write a larger one, a longer prefix (28 still gives .10 and .11) or a lower index"
+        remedy = "write a larger pool, a longer prefix (28 still gives .10 and .11) or a lower index"
+        remedy = remedy if pool == _POOL else f"leave pool out, or {remedy}"
         return {}, [
             fabric_error(
                 "fabric-pool-too-small", segment.place, found=found, expected="a pool that holds them", remedy=remedy
