@@ -22,6 +22,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,7 +30,9 @@ sys.path.insert(0, str(ROOT / "collections"))
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import releases, store  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.extract import extract, extract_tree  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.extract import extract  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.source import Source, Tree  # noqa: E402
+from profiling import profiling  # noqa: E402
 
 BACKEND = """
 from pathlib import Path
@@ -59,7 +62,7 @@ def main(arguments: list[str]) -> int:
     differs = False
     for version in options.versions or releases.load().releases:
         try:
-            release = extract_tree(options.root, version) if options.root else download(version)
+            release = read(Tree(options.root), version) if options.root else download(version)
         except FleetError as error:
             print(error, file=sys.stderr)
             return 1
@@ -116,7 +119,14 @@ def download(version: str) -> releases.Release:
         except subprocess.CalledProcessError:
             subprocess.run([*PIP, *WHEEL, *wanted], check=True)
         archive = next(path for path in target.iterdir() if path.is_file())
-        return extract(dict(_wheel(archive) if archive.suffix == ".whl" else _source(archive)), version)
+        return read(dict(_wheel(archive) if archive.suffix == ".whl" else _source(archive)), version)
+
+
+def read(files: Mapping[str, str], version: str) -> releases.Release:
+    """What the catalogue holds of a package, the facts of its profiling pass among them."""
+    release = extract(files, version)
+    facts = tuple(sorted(set(profiling(Source(files)))))
+    return replace(release, registries={**release.registries, "profiling": facts})
 
 
 def _source(archive: Path) -> Iterator[tuple[str, str]]:

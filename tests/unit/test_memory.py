@@ -46,7 +46,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.activatio
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.runner import Batch, Service, start
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.runner import Service, start
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.sizing import held_in_flight
 from hypothesis import given
 from hypothesis import strategies as st
@@ -172,10 +172,10 @@ def start_of(boot: dict[str, Any], release: str = "0.26.0") -> Start:
     if "images" in boot:
         flags["limit-mm-per-prompt"] = boot["images"]
     ranks, length = boot.get("ranks", 1), flags["max-model-len"]
-    batch = Batch(boot["tokens"], flags["max-num-seqs"], ranks, length, hybrid=hybrid)
+    service = Service(config, None, flags, boot["tokens"], flags["max-num-seqs"], ranks, length, hybrid=hybrid)
     version = parse(release)
     assert version is not None
-    return start(Service(config, None, flags, pools=boot.get("pools", False)), batch, version)
+    return start(replace(service, pools=boot.get("pools", False)), version)
 
 
 def name_of(boot: dict[str, Any]) -> str:

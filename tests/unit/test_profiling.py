@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +15,19 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPP
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layers import Value
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.activations import Start, layer, peak
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.profiling import profiling
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.source import Source
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.division import stage_layers
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.runner import Batch, Service, start
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.runner import Service, start
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.parameters import size_of_weights, stages
 from test_memory import BOOTS
 
+FILE = Path(__file__).parents[2] / "tools" / "profiling.py"
+SPEC = importlib.util.spec_from_file_location("gb10_profiling", FILE)
+assert SPEC is not None and SPEC.loader is not None
+gb10_profiling = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(gb10_profiling)
 LATENT = """
 class Layer:
     def forward(self):
@@ -75,7 +81,7 @@ ATTENTION = "vllm/model_executor/layers/attention/mla_attention.py"
 
 def facts(config: str = "", runner: str = "", attention: str = LATENT) -> set[str]:
     files = {"vllm/config/vllm.py": config, "vllm/v1/worker/gpu/model_runner.py": runner, ATTENTION: attention}
-    return set(profiling(Source({**files, "vllm/config/speculative.py": METHODS})))
+    return set(gb10_profiling.profiling(Source({**files, "vllm/config/speculative.py": METHODS})))
 
 
 def test_facts_of_a_release_that_has_the_second_runner_for_some() -> None:
@@ -112,7 +118,8 @@ def begun(name: str, release: str, **flags: Any) -> Start:
     assert version is not None
     forced, pools, hybrid = flags.pop("forced", None), flags.pop("pools", False), flags.pop("hybrid", False)
     drafter = flags.pop("drafter", None)
-    return start(Service(config(name), drafter, flags, pools, forced), Batch(8192, 4, 1, 32768, hybrid=hybrid), version)
+    service = Service(config(name), drafter, flags, 8192, 4, 1, 32768)
+    return start(replace(service, hybrid=hybrid, pools=pools, forced=forced), version)
 
 
 def drafting(method: str) -> dict[str, Any]:
@@ -167,8 +174,8 @@ def test_the_workspace_of_latent_attention_is_as_long_as_vllm_makes_it(
 ) -> None:
     version = parse("0.28.0")
     assert version is not None
-    batch = Batch(8192, sequences, 1, length, block)
-    assert start(Service(config("glm-4.7-flash"), None, {}), batch, version).latent == tokens
+    service = Service(config("glm-4.7-flash"), None, {}, 8192, sequences, 1, length, block)
+    assert start(service, version).latent == tokens
 
 
 def test_ranks_divide_the_workspace_of_latent_attention() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the profiling pass of a release runs, by the facts that the catalogue has of it (`catalogue.profiling`)."""
+"""What the profiling pass of a release runs, by the facts that the catalogue has of it (tools/profiling.py)."""
 
 from __future__ import annotations
 
@@ -20,26 +20,20 @@ _EAGLE_LAYERS = 3
 
 
 @dataclass(frozen=True)
-class Batch:
-    """What a start computes at once. ranks: of tensor parallel. length: of the longest request, block: tokens of a
-    page, 0 where not known. hybrid: whether the model has recurrent layers."""
+class Service:
+    """A service as its runner sees it. drafter: its config.json. ranks: of tensor parallel. length: of the longest
+    request, block: tokens of a page, 0 where not known. hybrid: whether the model has recurrent layers. pools: whether
+    vectors are asked of it, not text. forced: what `VARIABLE` says, where it is set."""
 
+    config: Mapping[str, Any]
+    drafter: Mapping[str, Any] | None
+    flags: Mapping[str, Any]
     tokens: int
     sequences: int
     ranks: int
     length: int = 0
     block: int = 0
     hybrid: bool = False
-
-
-@dataclass(frozen=True)
-class Service:
-    """A service as its runner sees it. drafter: its config.json. pools: whether vectors are asked of it, not text.
-    forced: what `VARIABLE` says, where it is set."""
-
-    config: Mapping[str, Any]
-    drafter: Mapping[str, Any] | None
-    flags: Mapping[str, Any]
     pools: bool = False
     forced: str | None = None
 
@@ -50,22 +44,22 @@ class Service:
         return method_of(wanted, self.drafter) if isinstance(wanted, Mapping) else None
 
 
-def start(service: Service, batch: Batch, release: Version) -> Start:
+def start(service: Service, release: Version) -> Start:
     """What the profiling pass of a start depends on."""
     knows = _knows(release)
-    second = service.forced == "1" if service.forced is not None else _second(service, batch, knows)
+    second = service.forced == "1" if service.forced is not None else _second(service, knows)
     sees = takes_images(service.config) and not without_images(service.flags)
     return Start(
-        tokens=batch.tokens,
-        sequences=batch.sequences,
-        ranks=batch.ranks,
-        length=batch.length,
+        tokens=service.tokens,
+        sequences=service.sequences,
+        ranks=service.ranks,
+        length=service.length,
         drafts="speculative-config" in service.flags,
         second_runner=second,
         sees=sees and (not second or knows("v2-encoder", later=True)),
         images=_images(service.flags),
         pools=service.pools,
-        latent=_workspace(batch) if knows("mla-workspace") else 0,
+        latent=_workspace(service) if knows("mla-workspace") else 0,
         read_layers=_read_layers(service),
     )
 
@@ -82,7 +76,7 @@ def _knows(release: Version) -> Callable[..., bool]:
     return known
 
 
-def _second(service: Service, batch: Batch, knows: Callable[..., bool]) -> bool:
+def _second(service: Service, knows: Callable[..., bool]) -> bool:
     """Whether V2 is the model runner (vllm/config/vllm.py, use_v2_model_runner)."""
     read, method = ConfigJson(service.config), service.method
     always = {
@@ -97,7 +91,7 @@ def _second(service: Service, batch: Batch, knows: Callable[..., bool]) -> bool:
         return False
     if knows("v2-all"):
         return True
-    only = {"unquantized": not read.quantization, "generate": not service.pools, "attention": not batch.hybrid}
+    only = {"unquantized": not read.quantization, "generate": not service.pools, "attention": not service.hybrid}
     if any(knows(f"v2-only {what}") and not holds for what, holds in only.items()):
         return False
     return knows(f"v2-architecture {read.architecture}") or (knows("v2-dense") and not read.is_mixture)
@@ -117,11 +111,11 @@ def _read_layers(service: Service) -> int:
     return len(named) if isinstance(named, list) else _EAGLE_LAYERS
 
 
-def _workspace(batch: Batch) -> int:
+def _workspace(service: Service) -> int:
     """Tokens of the workspace for chunked prefills (vllm/model_executor/layers/attention/mla_attention.py,
     determine_chunked_prefill_workspace_size; a release with other constants lacks the fact)."""
-    pages = batch.sequences * (batch.block or _KERNEL_BLOCK)
-    return max(min(max(8 * batch.length, 4 * pages), 64 * 1024), pages)
+    pages = service.sequences * (service.block or _KERNEL_BLOCK)
+    return max(min(max(8 * service.length, 4 * pages), 64 * 1024), pages)
 
 
 def without_images(flags: Mapping[str, object]) -> bool:

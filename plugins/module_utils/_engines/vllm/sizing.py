@@ -32,7 +32,7 @@ from .kv import ServiceKv, kv_for_service
 from .kv.config import keeps_nothing
 from .kv.release import requested_bytes
 from .placement import ESTIMATE, ESTIMATES_SINCE, group_layers
-from .runner import VARIABLE, Batch, Service, start, without_images
+from .runner import VARIABLE, Service, start, without_images
 from .text.flags import draft_repository
 
 # vLLM's own choices for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
@@ -478,22 +478,22 @@ def _known_by(placed: Placed, flags: Mapping[str, object], batched: int) -> dict
 
 def _start(placed: Placed, kv: ServiceKv | None, flags: Mapping[str, object], batched: int) -> Start:
     """What the profiling pass of this start depends on; where the release isn't known, as the default image's."""
-    config = placed.config or {}
-    ranks = _whole(flags.get("tensor-parallel-size"), 1)
-    batch = Batch(batched, sequences(placed.flags), ranks, ConfigJson(config).positions or 0)
-    if kv:
-        decided, hybrid = kv.layout.settings, bool(kv.model.recurrent)
-        block = decided.user_block or decided.model_block or 0
-        batch = Batch(batched, decided.max_num_seqs, ranks, decided.max_model_len, block, hybrid)
+    config, decided = placed.config or {}, kv.layout.settings if kv else None
     forced = placed.environments[placed.head.name].get(VARIABLE)
     service = Service(
         config,
         placed.drafter,
         flags,
+        batched,
+        decided.max_num_seqs if decided else sequences(placed.flags),
+        _whole(flags.get("tensor-parallel-size"), 1),
+        decided.max_model_len if decided else ConfigJson(config).positions or 0,
+        (decided.user_block or decided.model_block or 0) if decided else 0,
+        hybrid=bool(kv and kv.model.recurrent),
         pools=placed.recipe["kind"] not in (CHAT, TRANSCRIBE),
         forced=None if forced is None else str(forced.value).strip(),
     )
-    return start(service, batch, parse(placed.image["release"] or fact("image", "release")) or Version("", ()))
+    return start(service, parse(placed.image["release"] or fact("image", "release")) or Version("", ()))
 
 
 def held_in_flight(config: Mapping[str, object] | None, begins: Start, stages: int) -> Interval:

@@ -10,7 +10,6 @@ import ast
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .profiling import profiling
 from .releases import Variable
 from .source import Module, Source, dotted, enum_members, literal_values
 from .types import class_fields
@@ -41,7 +40,6 @@ def read_registries(source: Source) -> dict[str, tuple[str, ...]]:
     found = {
         "architecture": _architectures(source),
         "attention_backend": _attention_backends(source),
-        "profiling": profiling(source),
         "speculative_config": _speculative_config(source),
         **{name: _parsers(source, *place) for name, place in _PARSERS.items()},
         **{name: _literal(source, *place) for name, place in _LITERALS.items()},

@@ -1,7 +1,10 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What of a release decides the memory of its profiling pass: its model runner, its encoder run, its MLA workspace.
 
-Read off the source of `vllm.config.vllm` and of both runners, as names of a registry; `runner` uses them. A name that
+Read off the source of `vllm.config.vllm` and of both runners, as names of the registry `profiling` of the catalogue,
+which the plan uses (`_engines/vllm/runner.py`). A name that
 no reader knows any more is missing, which the plan's tests see.
 """
 
@@ -10,7 +13,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from .source import Module, Source, dotted, literal_values
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.source import (
+    Module,
+    Source,
+    dotted,
+    literal_values,
+)
 
 _CONFIG = "vllm.config.vllm"
 _RUNNER = "vllm.v1.worker.gpu.model_runner"
