@@ -110,7 +110,8 @@ Docker does not run
 the image lacks a program or library, or has another build of it
 -> take another build of the image, or write the image's own entrypoint
    executable file not found|error while loading shared|undefined symbol|cannot open shared object
-   stat \S+: no such file|ModuleNotFoundError|ImportError|PackageNotFoundError|DistributionNotFound
+   stat \S+: no such file|ModuleNotFoundError|[Nn]inja|nvcc|CUDA_HOME|ImportError
+   PackageNotFoundError|DistributionNotFound
 the engine does not know an option
 -> take it out of the recipe, or take an image whose release has it; then run site.yml
    unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option
@@ -164,12 +165,15 @@ fewer ranks have joined than the service needs
 -> `ansible-playbook gb10.fleet.status` shows the other ranks
    [Pp]lacement group|node types can fulfill|required GPUs exceeds|Current node has no GPU|not enough (?:GPU|node)
    larger than the number of available GPU|required resources|World size|world size|nnodes|mpiSize
+one step took longer than the engine waits for
+-> raise the engine's limit for a step (docs/cluster.md names them), or look at what holds the ranks
+   Watchdog timeout|RPC call to \w+ timed out|execute_model timed out
 a rank can't be reached
 -> `ansible-playbook gb10.fleet.status` shows the other ranks, and gb10.fleet.doctor looks at the fabric
    GCS (?:at|server|within)|[Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)
    ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
    (?:client socket|wait|rendezvous).* ?time(?:d ?|-)out|DistNetworkError|DistStoreError|Timed out (?:after|waiting)
-   RendezvousTimeout|Ray cluster|bootstrap
+   RendezvousTimeout|wait timeout after|store->get|Ray cluster|bootstrap
 a kernel failed on the GPU
 -> `journalctl -k -g NVRM` shows the driver's words; where it comes again, take another image or backend
    illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
@@ -256,7 +260,7 @@ _NATIVE = re.compile(
     r"(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|.*couldn't|"
     r".*error loading model|"
     r".*: (?:invalid|cannot|unable|missing)|exec |.*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
-    r".*(?:[Ff]atal|CRITICAL|panicked at|Out of memory|out of memory)"
+    r".*(?:noticed that process|[Uu]nable to|[Tt]imeout|timed out|[Ff]atal|CRITICAL|panicked at|[Oo]ut of memory)"
 )
 _OF_LOADING = re.compile(
     r"failed to load (?:the )?(?:model|draft model|multimodal model)|failed to load model from|"
@@ -357,5 +361,9 @@ def _natives(bare: Sequence[_Line]) -> Iterator[str]:
     late = [one for one in lines if _OF_LOADING.search(one[1])]
     for at, text in [*(one for one in lines if one not in late), *late]:
         if not _WRAPPER.search(text) and _TRACEBACK not in text:
-            more = [one.text.strip() for one in bare[at + 1 : at + _MORE]] if _DOCKER.match(text) else []
+            more = (
+                [one.text.strip() for one in bare[at + 1 : at + _MORE]]
+                if _DOCKER.match(text) or "validation error" in text
+                else []
+            )
             yield " ".join([text, *(one for one in more if not _HELP.search(one))])
