@@ -371,10 +371,18 @@ def order(
     return steps(GROUPS, wanted or ALL, SERVICES, gateways, took_s, together)
 
 
+def test_how_long_nobody_answers_is_not_known_where_a_start_never_was_measured() -> None:
+    both = {name: service(name, "c", start_s=start_s) for name, start_s in (("new", None), ("old", 100.0))}
+    (step,) = steps([("c",)], {"c": "begin"}, both, (), 60.0, False)
+    assert (step.alone, step.nobody_s) == (("new", "old"), None)
+
+
 def test_who_takes_nothing_from_anybody_goes_first() -> None:
     assert [one.hosts for one in order()] == [("e",), ("c",), ("d",), ("a", "b")]
     # nobody can be asked while the only gateway restarts
     assert [one.hosts for one in order(gateways=("e",))] == [("c",), ("d",), ("a", "b"), ("e",)]
+    # nobody is without an answer where nobody stops, or others serve
+    assert [one.nobody_s for one in order()[:3]] == [0, 0, 0]
     # no two hosts are under way at once
     assert next(one.hosts for one in order({**ALL, "b": "prove"})) == ("a", "b")
 
@@ -429,6 +437,7 @@ def test_what_serves_meanwhile_by_plan_and_ranks() -> None:
     assert (found["pair"].serves, found["pair"].start_s, found["pair"].backend) == (True, 71.0, "pair")
     assert (found["solo"].serves, found["solo"].others, found["pair"].others) == (False, ("pair",), ())
     assert services_of(plan, {}, False)["pair"].backend is None
+    assert services_of({**PLAN, "gateway": None}, {}, True)["pair"].backend is None
 
 
 @pytest.mark.parametrize(
