@@ -31,8 +31,8 @@ def overlay(**parts: Any) -> list[dict[str, Any]]:
     return [{"target": "/x", "file": "x", "reason": "r", "source": "s"} | parts]
 
 
-def of_model(path: str) -> list[dict[str, Any]]:
-    return [{"target": "/x", "model_file": path, "reason": "r", "source": "s"}]
+def of_model(path: str, target: str = "/x") -> list[dict[str, Any]]:
+    return [{"target": target, "model_file": path, "reason": "r", "source": "s"}]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,43 @@ LOCAL = {"source": {"path": "/srv/m"}}
         ({"flags": {"chat-template": "{model_path}/t.jinja"}}, {}, []),
         ({"overlays": of_model("patched.py")}, {}, ["service-trust-code"]),
         ({"overlays": of_model("patched.py")}, {"trust": ["code"]}, []),
-        ({"overlays": of_model("t.jinja")}, {}, []),
+        ({"overlays": of_model("t.jinja", "/x.jinja")}, {}, []),
+        # whatever leads into the model's folder is code, unless it can be none
+        ({"overlays": of_model("t.jinja")}, {}, ["service-trust-code"]),
+        ({"overlays": of_model("x.so", "/usr/lib/python3/dist-packages/x.so")}, {}, ["service-trust-code"]),
+        ({"overlays": of_model("x.json", "/etc/ld.so.preload")}, {}, ["service-trust-code"]),
+        ({"overlays": of_model("e.txt", "/p/x.dist-info/entry_points.txt")}, {}, ["service-trust-code"]),
+        ({"flags": {"chat-template": "{model_path}/t"}}, {}, ["service-trust-code"]),
+        ({"flags": {"generation-config": "{model_path}"}}, {}, []),
+        ({"flags": {"lora-modules": ["a={model_path}/lora"]}}, {}, []),
+        ({"flags": {"tool-parser-plugin": "{model_path}/x.json"}}, {}, ["service-trust-code"]),
+        ({"flags": {"tool-parser-plugin": "/hf/hub/x/p.py"}}, {}, ["service-trust-code"]),
+        ({"flags": {"tool-parser-plugin": "/proc/self/root//hf/hub/x/p.py"}}, {}, ["service-trust-code"]),
+        ({"env": {"SOME_SETTINGS": "{model_path}/x.yaml"}}, {}, ["service-trust-code"]),
+        ({"env": {"SOME_SETTINGS": "{model_path}/x.json"}}, {}, []),
+        ({"env": {"VLLM_LOGGING_CONFIG_PATH": "{model_path}/x.json"}}, {}, ["service-trust-code"] * 2),
+        ({}, {"env": {"PYTHONPATH": "{model_path}"}}, ["service-trust-code"]),
+        ({"image": {**RECIPE["image"], "entrypoint": "bash {model_path}/run"}}, {}, ["service-trust-code"]),
+        ({"mounts": mount("/var/lib/gb10-fleet/hf/hub/x", "/p")}, {}, ["service-trust-code"]),
+        # and so is what a recipe names to be run; the owner may name it himself
+        ({"env": {"LD_PRELOAD": "/srv/x.so"}}, {}, ["service-trust-code"]),
+        ({"env": {"LD_PRELOAD": "/srv/x.so"}}, {"trust": ["code"]}, []),
+        ({"env": {"LD_PRELOAD": "/srv/x.so"}}, {"env": {"LD_PRELOAD": "/srv/mine.so"}}, []),
+        ({}, {"env": {"LD_PRELOAD": "/srv/x.so"}}, []),
+        ({"env": {"PYTHONUNBUFFERED": "1", "LD_BIND_NOW": "1"}}, {}, []),
+        ({"env": {"VLLM_PLUGINS": "x"}}, {"model": PINNED}, ["service-trust-code"]),
+        ({"flags": {"worker-cls": "evil.Worker"}}, {"model": PINNED}, ["service-trust-code"]),
+        ({"flags": {"worker-cls": "vllm.v1.worker.gpu_worker.Worker"}}, {}, []),
+        ({"flags": {"worker-cls": "auto"}}, {}, []),
+        ({}, {"flags": {"worker-cls": "mine.Worker"}}, []),
+        (
+            {"flags": {"kv-transfer-config": {"kv_connector": "X", "kv_connector_module_path": "evil.x"}}},
+            {},
+            ["service-trust-code"],
+        ),
+        ({"flags": {"compilation-config": {"backend": "evil.backend"}}}, {}, ["service-trust-code"]),
+        ({"flags": {"compilation-config": {"backend": "inductor"}}}, {}, []),
+        ({"env": {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}}, {}, ["service-trust-development"]),
         ({"mounts": mount("/")}, {}, ["service-trust-mounts"]),
         ({"mounts": mount("/etc")}, {}, ["service-trust-mounts"]),
         ({"mounts": mount("/run/docker.sock")}, {}, ["service-trust-mounts"]),
@@ -241,6 +277,46 @@ def test_what_reaches_further_is_the_owners_word(
     found = findings_of(recipe, service)
     assert [row["rule"] for row in found if row["rule"].startswith("service-trust")] == expected
     assert all(row["severity"] == "error" for row in found if row["rule"] in expected)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/opt/gb10-fleet",
+        "/opt/gb10-fleet/gb10_api_key.py",
+        "//opt/./gb10-fleet",
+        "/opt",
+        "/",
+        "/run/secrets/vllm.yaml",
+        "/run",
+        "/var/run/secrets",
+        "/hf/hub",
+        "/tmp/hf_modules/x",
+        "/tmp",
+        "/etc",
+        "/proc/1",
+        "/usr/local/bin/gb10_api_key.py",
+        "/app/gb10_api_key/__init__.py",
+        "/twice",
+    ],
+)
+@pytest.mark.parametrize("kind", ["mounts", "overlays"])
+def test_nothing_of_a_recipe_lies_over_what_is_ours(target: str, kind: str) -> None:
+    """Also where the owner trusts its mounts and code: a check of ours is nobody's to replace (security 9)."""
+    rows = mount("/srv/x", target) if kind == "mounts" else of_model("x.json", target)
+    recipe = {kind: rows if target != "/twice" else [*rows, *rows]}
+    rules = [row["rule"] for row in findings_of(recipe, {"trust": ["mounts", "code"]}) if row["severity"] == "error"]
+    assert rules == ["service-target"]
+
+
+def test_a_recipe_silences_no_rule_about_who_reaches_a_service() -> None:
+    words = {"R159": "mine", "R121": "mine", "R158": "mine"}
+
+    def silenced(recipe: dict[str, Any], service: dict[str, Any]) -> set[str]:
+        return {row["rule"] for row in findings_of(recipe, {"open": True} | service) if row.get("silenced")}
+
+    assert silenced({"silence": words}, {}) == set()
+    assert silenced({}, {"silence": {"R159": "mine"}}) == {"R159"}
 
 
 def findings_of(recipe: dict[str, Any], service: dict[str, Any], **anchors: Any) -> list[dict[str, Any]]:

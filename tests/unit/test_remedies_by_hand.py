@@ -418,7 +418,11 @@ ELSEWHERE = {
     ),
     "an image whose NCCL needs no trees, which no plan can see: test_fabric_env": ("fabric-ring",),
     "an engine that ends no TLS: test_tls": ("service-tls-engine",),
-    "a recipe that names a host's files: test_hostile_recipe": ("service-trust-mounts", "service-adapter-folder"),
+    "a recipe that names a host's files: test_hostile_recipe": (
+        "service-trust-mounts",
+        "service-adapter-folder",
+        "service-target",
+    ),
     "lines that an import has left, taken out: test_recipe_import": ("recipe-left-out",),
     "an engine without traces: test_tracing": ("service-tracing-engine",),
     "an engine that asks for no key: test_trtllm": ("service-key-engine",),

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from .interface import Engine
 
 
+# Who reaches an endpoint, its host's files and its group.
+_OF_ACCESS = ("R121", "R158", "R159")
+
+
 @dataclass(frozen=True)
 class Host:
     """One inventory host: its name, the address that clients reach it by, its checked ``fleet_host``, its SSH port."""
@@ -105,6 +109,12 @@ class Placed:
     def addresses(self) -> list[str]:
         """Each rank's address in the group."""
         return [self.members[host.name].address or "" for host in self.hosts]
+
+    @property
+    def silence(self) -> dict[str, str]:
+        """Rules that are silenced, and why. A recipe silences none that says who reaches a service."""
+        of_recipe = {rule: why for rule, why in self.recipe["silence"].items() if rule not in _OF_ACCESS}
+        return of_recipe | self.settings["silence"]
 
     @property
     def is_open(self) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 
@@ -16,12 +17,27 @@ from .._engines.recipes.spec import MOUNTED
 from .._stores.lock.lock import Lock, locked
 
 TRUST = {
-    "code": "code of the model's publisher runs, and which code may change between two runs",
+    "code": "code of the model's publisher runs, which may be another in the next run; or code that the recipe names",
     "container": "the recipe's container has capabilities of the kernel, or the host's shared memory",
     "mounts": "the container reads or writes folders of the host that are neither data nor ours",
     "development": "the engine's switches for development are on",
 }
 _EXPECTED = f"a folder below {', '.join(layout.DATA[:4])}"
+
+# Variables that make a loader, Python, a shell or the engine run other code, or trust another hub.
+_LOADERS = re.compile(
+    r"LD_(?!BIND_NOW$).+|PATH|BASH_ENV|GCONV_PATH|CUDA_INJECTION64_PATH|HF_ENDPOINT|.+_(PLUGINS|SO_PATH|LOGGING_CONFIG_PATH)"
+    r"|PYTHON(?!(UNBUFFERED|HASHSEED|DONTWRITEBYTECODE|FAULTHANDLER|UTF8|IOENCODING|NOUSERSITE|MALLOC|OPTIMIZE)$).+"
+)
+# Files of a model that no engine runs; as the target of a mount, where no loader looks for them either.
+_PLAIN = (".jinja", ".json", ".gguf", ".safetensors", ".model", ".tiktoken")
+_NO_CODE = (*_PLAIN, ".txt", ".png", ".jpg")
+# Options whose value is a model's folder, or a folder in it that is a model.
+_MODELS = ("model", "model-path", "tokenizer", "tokenizer-path", "hf-config-path", "generation-config", "lora-modules",
+           "lora-paths", "speculative-draft-model-path", "draft-model")  # fmt: skip
+# In the container: what is ours, and what no file of a recipe replaces.
+_OURS = (layout.IN_LIBRARY, "/run/secrets", "/var/run/secrets", layout.IN_MODELS, layout.IN_MODEL_CODE, "/proc", "/sys")
+_WHOLE = ("/bin", "/dev", "/etc", "/home", "/lib", "/lib64", "/root", "/sbin", "/usr", "/usr/bin", "/usr/lib", "/var")
 
 
 def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:
@@ -30,8 +46,10 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
     lock, relock: as of `_plan.fleet.plan_fleet`; what is locked is the same in every run, as if it were pinned.
     """
     recipe, trusted = Place(recipe=placed.recipe["name"]), placed.settings.get("trust", ())
+    yield from _targets(placed, recipe)
     if "code" not in trusted:
         yield from _unpinned_code(placed, lock, relock)
+        yield from _named_code(placed, recipe)
     if "container" not in trusted:
         for key in ("capabilities", "ipc"):
             decided = placed.isolation[key]
@@ -89,7 +107,7 @@ def _foreign_sources(placed: Placed, recipe: Place) -> Iterator[Finding]:
 
 
 def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:
-    switches = [*_code_of_the_model(placed)]
+    switches = [*dict.fromkeys(_code_of_the_model(placed))]
     for where, model in (((), placed.model), (("draft",), placed.model.get("draft"))):
         is_fixed = model is not None and _is_fixed(model, lock, relock)
         # nobody chose the commit of a derived recipe for its code
@@ -118,23 +136,103 @@ def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
 
 
 def _code_of_the_model(placed: Placed) -> Iterator[str]:
-    """By what Python code of the checkpoint runs: options of the engine, its files as plugins, and over the image's."""
+    """By what code of the checkpoint runs. Whatever leads into the model's folder is code, unless it can be none."""
     for name, decided in placed.flags.items():
         if name in placed.engine.spec.code_flags:
             if decided.value not in (None, False):
                 yield name
-        elif any(word.startswith("{model_path}") and word.endswith(".py") for word in _words(decided.value)):
+        elif any(_runs(key, text, placed) for key, text in _texts(decided.value, name)):
             yield name
+    for environment in placed.environments.values():
+        for name, decided in environment.items():
+            text = str(decided.value)
+            may_be_code = _LOADERS.fullmatch(name) or not text.endswith(_NO_CODE)
+            if may_be_code and _leads_into_models(text) and (name, text) != ("HF_HOME", layout.IN_MODELS):
+                yield name
+    if _leads_into_models(placed.image["entrypoint"] or ""):
+        yield "image.entrypoint"
     for overlay in placed.recipe["overlays"]:
-        if overlay.get("model_file", "").endswith(".py"):
+        places = overlay.get("model_file", ""), overlay["target"]
+        if places[0] and not all(place.endswith(_PLAIN) for place in places):
             yield f"the overlay {overlay['target']}"
+    for mount in placed.recipe["mounts"]:
+        if posixpath.normpath(mount["source"]).startswith(f"{layout.MODELS}/"):
+            yield f"the mount {mount['target']}"
 
 
-def _words(value: object) -> Iterator[str]:
-    """Each text of an option's value, without what may stand before it: ``NAME=FILE``."""
-    for one in value if isinstance(value, list) else value.values() if isinstance(value, Mapping) else [value]:
-        if isinstance(one, str):
-            yield one.rpartition("=")[2]
+def _runs(key: str, text: str, placed: Placed) -> bool:
+    """Whether a text at a key of an option names a file of the model's that may be code."""
+    if not _leads_into_models(text):
+        return False
+    names_code = key in placed.engine.spec.code_names
+    return names_code or not (key in _MODELS or text.endswith(_NO_CODE))
+
+
+def _leads_into_models(text: str) -> bool:
+    return "{model_path}" in text or re.search(rf"(^|[^\w.-])/*{layout.IN_MODELS}(/|$)", text) is not None
+
+
+def _texts(value: object, key: str) -> Iterator[tuple[str, str]]:
+    """Each text in an option's value, however deep, with the nearest key as options are written."""
+    match value:
+        case str():
+            yield key.replace("_", "-"), value
+        case Mapping():
+            for name, item in value.items():
+                yield key, name
+                yield from _texts(item, name)
+        case list():
+            for item in value:
+                yield from _texts(item, key)
+
+
+def _named_code(placed: Placed, recipe: Place) -> Iterator[Finding]:
+    """Options and variables of a recipe that name code to be run, wherever it lies."""
+    for name, decided in placed.flags.items():
+        for key, text in _texts(decided.value, name) if decided.origin == "recipe" else ():
+            none = placed.engine.spec.code_names.get(key)
+            if none is not None and not _leads_into_models(text) and not re.fullmatch(none, text):
+                yield _untrusted("code", recipe.below("flags", name), f"{key}: {text[:80]}, code to be run", "none")
+    written = {name for environment in placed.environments.values() for name in environment}
+    for name in sorted(written & placed.recipe["env"].keys()):
+        if _LOADERS.fullmatch(name) and name not in placed.settings["env"]:
+            found = f"{placed.recipe['env'][name]}, by which other code is run than the image's"
+            yield _untrusted("code", recipe.below("env", name), found, "no such variable in a recipe")
+
+
+def _targets(placed: Placed, recipe: Place) -> Iterator[Finding]:
+    """Where a recipe's mounts, files and temporary folders lie over what is ours in the container, or each other."""
+    seen: set[str] = set()
+    named: list[tuple[tuple[str | int, ...], str]] = [
+        (("mounts", index), mount["target"]) for index, mount in enumerate(placed.recipe["mounts"])
+    ]
+    named += [(("overlays", index), overlay["target"]) for index, overlay in enumerate(placed.recipe["overlays"])]
+    tmpfs = placed.recipe["container"].get("tmpfs", {}).get("value", ())
+    named += [(("container", "tmpfs", index), target) for index, target in enumerate(tmpfs)]
+    for keys, written in named:
+        # two slashes at the beginning stay two
+        target = posixpath.normpath(f"/{written.lstrip('/')}" if written.startswith("/") else written)
+        twice = target in seen
+        seen.add(target)
+        if twice or _is_ours(target):
+            why = "which the recipe names twice" if twice else "where no recipe puts anything"
+            yield error(
+                "service-target",
+                recipe.below(*keys),
+                found=f"{target} in the container, {why}",
+                expected="a path of its own: no folder of the system, of the models, of secrets or of this collection",
+                remedy="take it out of the recipe, or give it another target",
+            )
+
+
+def _is_ours(target: str) -> bool:
+    if not target.startswith("/"):
+        return False
+    is_above = any(ours.startswith(f"{target.rstrip('/')}/") for ours in _OURS)
+    is_below = any(f"{target}/".startswith(f"{ours}/") for ours in _OURS)
+    # Python takes a module of that name from the first folder that has it
+    has_our_name = any(part.startswith("gb10_") for part in target.split("/"))
+    return is_above or is_below or has_our_name or target in _WHOLE
 
 
 def _is_fixed(model: ModelData | DraftData, lock: Lock, relock: str) -> bool:

@@ -21,7 +21,7 @@ def request_of(facts: Facts) -> dict[str, Any]:
         "flags": {name: decided.value for name, decided in placed.flags.items()},
         "host": {},
         "release": placed.image["release"],
-        "silence": [*placed.recipe["silence"], *placed.settings["silence"]],
+        "silence": [*placed.silence],
     }
 
 

@@ -92,7 +92,7 @@ class Sglang(Plain):
             "model": f"{placed.model['repository']} {placed.model['quantization'] or ''}".lower(),
             "sees": sees,
             "release": placed.image["release"],
-            "silence": [*placed.recipe["silence"], *placed.settings["silence"]],
+            "silence": [*placed.silence],
         }
 
     def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:

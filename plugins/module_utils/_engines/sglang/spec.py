@@ -81,6 +81,7 @@ SPEC = EngineSpec(
     caches={"flashinfer": "/root/.cache/flashinfer", "triton": "/root/.triton"},
     boot_lines=r"Load weight end|max_total_num_tokens=",
     code_flags=("trust-remote-code",),
+    code_names=dict.fromkeys(("custom-sigquit-handler", "custom-weight-loader", "forward-hooks"), ""),
 )
 
 

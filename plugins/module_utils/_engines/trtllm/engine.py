@@ -114,7 +114,7 @@ class TrtLlm(Plain):
             "flags": {name: decided.value for name, decided in placed.flags.items()},
             "host": {},
             "release": placed.image["release"],
-            "silence": [*placed.recipe["silence"], *placed.settings["silence"]],
+            "silence": [*placed.silence],
         }
 
     def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:

@@ -44,6 +44,7 @@ SPEC = EngineSpec(
     caches={"flashinfer": "/root/.cache/flashinfer", "triton": "/root/.triton"},
     boot_lines=r"for max tokens in paged KV cache|max_seq_len=\d+, max_num_requests=|TensorRT-LLM version:",
     code_flags=("trust-remote-code",),
+    code_names=dict.fromkeys(("custom-module-dirs", "custom-tokenizer"), ""),
     abbreviates=False,
 )
 

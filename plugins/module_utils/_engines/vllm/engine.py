@@ -96,8 +96,7 @@ class Vllm:
         return launch.listens(placed)
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
-        silenced = {*placed.recipe["silence"], *placed.settings["silence"]}
-        asks, open_ray = placement.uses_ray(placed), OPEN_RAY in silenced
+        asks, open_ray = placement.uses_ray(placed), OPEN_RAY in placed.silence
         limit = placed.environments.get(placed.head.name, {}).get(probes.STEP_S)
         step_s = quantity(limit.value) if limit else None
         return probes.probes(placed.recipe["kind"], self.served_name(placed, flags), asks, open_ray, step_s)

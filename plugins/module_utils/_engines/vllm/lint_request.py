@@ -99,7 +99,7 @@ def head_request(facts: Facts, config: Mapping[str, object] | None) -> dict[str,
             }
         ),
         "reported": _reported(placed),
-        "silence": {**placed.recipe["silence"], **placed.settings["silence"]},
+        "silence": placed.silence,
     }
     return _known(request)
 

@@ -133,8 +133,32 @@ SPEC = EngineSpec(
     aliases=True,
     boot_lines=LINES,
     code_flags=("trust-remote-code",),
+    # vllm/config and engine/arg_utils.py 0.33: names that `resolve_obj_by_qualname` and its like import
+    code_names={
+        **dict.fromkeys(
+            (
+                "ec-connector-module-path",
+                "encoder-cache-manager-cls",
+                "io-processor-plugin",
+                "kv-connector-module-path",
+                "logits-processors",
+                "middleware",
+                "model-class-overrides",
+                "proton-hook",
+                "reasoning-parser-plugin",
+                "scheduler-cls",
+                "tool-parser-plugin",
+                "worker-cls",
+                "worker-extension-cls",
+            ),
+            r"auto||vllm\.[\w.]+",
+        ),
+        "backend": r"[^.]*|vllm\.[\w.]+",
+        "distributed-executor-backend": r"[^.]*|vllm\.[\w.]+",
+    },
     development_env={
         "VLLM_SERVER_DEV_MODE": "clients may reset caches, put the engine to sleep and call its workers",
         "VLLM_ALLOW_INSECURE_SERIALIZATION": "pickled objects are read, which run code",
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "clients load adapters from any folder or hub",
     },
 )
