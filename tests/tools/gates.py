@@ -79,7 +79,7 @@ PYTEST = (PYTHON, "-m", "pytest", f"--color={'yes' if COLOUR else 'no'}")
 RUFF = ("ruff", "check", ".")
 YAMLLINT = ("yamllint", "--strict", ".")
 UNIT = (*PYTEST, "tests/unit")
-MUTANTS = (PYTHON, "tests/tools/mutate.py", "--changed", "--seconds", "110")
+MUTANTS = (PYTHON, "tests/tools/mutate.py", "--changed", "--seconds", "60", "--jobs", "1")
 ANSIBLE_LINT = ("ansible-lint", "--offline", "--strict")
 # The schemas of GitHub, which this tool brings.
 _SCHEMAS = {

@@ -444,7 +444,7 @@ PLANNING = (
     "_host/settings/kernel_settings.py",
 )
 RULE = re.compile(r"(?:input|fabric|recipe|service|group|memory|kv|lock|source|model|tuning|observed)(?:-[a-z]+)+")
-OPTIONS = {"kv-cache-dtype", "kv-cache-memory-bytes", "kv-offloading-size"}
+OPTIONS = {"model-path", "kv-cache-dtype", "kv-cache-memory-bytes", "kv-offloading-size"}
 
 
 def rules_of_plans() -> set[str]:
