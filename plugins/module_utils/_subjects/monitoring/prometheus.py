@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,24 @@ RECEIVERS = f"{layout.MONITORING}/alertmanager.yml"
 SECRETS = f"{layout.MONITORING}/secrets"
 _SYSTEM_CA = "/etc/ssl/certs/ca-certificates.crt"
 _LOOPBACK = "127.0.0.1"
+# Of what one target answers. Prometheus takes nothing of an answer that is beyond them, and the target counts as down.
+_BOUNDS: Mapping[str, Any] = {
+    "body_size_limit": "8MB",
+    "sample_limit": 20_000,
+    "label_limit": 40,
+    "label_name_length_limit": 100,
+    "label_value_length_limit": 200,
+}
+# Labels of ours that alerts show or put into commands, beside those that are names of the plan.
+_PLAIN = {
+    "device": "[A-Za-z0-9._:@-]{0,64}",
+    "path": "[A-Za-z0-9._/-]{0,200}",
+    "rank": "[0-9]{0,3}",
+    "state": "[a-z]{0,20}",
+}
+# What no engine says: series of hosts, of ours, and Prometheus' own.
+_NO_ENGINES = "(gb10|node|scrape)[_:].*|up|ALERTS.*"
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -38,7 +57,7 @@ def as_text(data: Mapping[str, object]) -> str:
     return f"{layout.MARK}\n{json.dumps(data, indent=2, sort_keys=True)}\n"
 
 
-def config(inventory: str, hosts: Mapping[str, str], endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+def config(inventory: str, hosts: Mapping[str, str], endpoints: Collection[Endpoint]) -> dict[str, Any]:
     """``prometheus.yml``. hosts: each one's node exporter, address and port."""
     interval = f"{fact('monitoring', 'interval_s')}s"
     alertmanager = f"{_LOOPBACK}:{fact('monitoring', 'alertmanager_port')}"
@@ -52,10 +71,35 @@ def config(inventory: str, hosts: Mapping[str, str], endpoints: Iterable[Endpoin
         "rule_files": [RULES],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
         "scrape_configs": [
-            {"job_name": "host", "static_configs": of_hosts},
+            {
+                "job_name": "host",
+                "static_configs": of_hosts,
+                **_BOUNDS,
+                "metric_relabel_configs": _of_hosts(hosts, {endpoint.service for endpoint in endpoints}),
+            },
             *(_scraped(one) for one in sorted(endpoints, key=lambda one: one.service)),
         ],
     }
+
+
+def _of_hosts(hosts: Iterable[str], services: Iterable[str]) -> list[dict[str, Any]]:
+    """What of a host's metrics is kept: series of the exporter and ours, with labels that are the plan's or plain.
+
+    Alerts put labels into commands that a person types, and the page into its queries.
+    """
+    ours = _PLAIN | {"of": _one_of(hosts), "service": _one_of(services)}
+    return [
+        {
+            "action": "keep",
+            "source_labels": ["__name__", label],
+            "regex": f"(node|process|go|promhttp)_.*|gb10_[a-z0-9_]*;({pattern})",
+        }
+        for label, pattern in sorted(ours.items())
+    ]
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return "|".join(["", *(re.escape(name) for name in sorted(names))])
 
 
 def _scraped(endpoint: Endpoint) -> dict[str, Any]:
@@ -65,6 +109,8 @@ def _scraped(endpoint: Endpoint) -> dict[str, Any]:
         "job_name": f"service-{endpoint.service}",
         "metrics_path": endpoint.path,
         "static_configs": [{"targets": [endpoint.target], "labels": labels}],
+        **_BOUNDS,
+        "metric_relabel_configs": [{"action": "drop", "source_labels": ["__name__"], "regex": _NO_ENGINES}],
     }
     if endpoint.tls_name:
         found |= {"scheme": "https", "tls_config": {"ca_file": _SYSTEM_CA, "server_name": endpoint.tls_name}}
@@ -135,8 +181,15 @@ def url(monitoring: MonitoringDeclared) -> str:
     return f"http://{in_url(monitoring['listen'])}:{monitoring['port']}"
 
 
-def prometheus_unit(monitoring: MonitoringDeclared, most_bytes: int, keys: Sequence[str], inventory: str) -> str:
-    """keys: names of services whose key it needs."""
+def memory_bytes(targets: int) -> int:
+    """What Prometheus may take of its host's memory: twice what so many targets took, and as much as one may add."""
+    return (512 + 2 * targets * fact("monitoring", "target_mib")) * _MIB
+
+
+def prometheus_unit(
+    monitoring: MonitoringDeclared, most_bytes: int, memory: int, keys: Sequence[str], inventory: str
+) -> str:
+    """most_bytes: of its disk. memory: bytes. keys: names of services whose key it needs."""
     loaded = "".join(f"LoadCredential={key_name(one)}:{SECRETS}/{key_name(one)}\n" for one in keys)
     command = (
         f"/usr/bin/prometheus --config.file={CONFIG} --storage.tsdb.path=/var/lib/gb10-prometheus "
@@ -149,6 +202,7 @@ def prometheus_unit(monitoring: MonitoringDeclared, most_bytes: int, keys: Seque
         command,
         f"{loaded}StateDirectory=gb10-prometheus\nExecReload=/bin/kill -HUP $MAINPID\nTimeoutStopSec=120\n",
         inventory,
+        memory_mib=memory // _MIB,
     )
 
 
@@ -178,7 +232,9 @@ def metrics_unit(inventory: str) -> str:
     return _unit("metrics of GPU, services, fabric and drift", command, more, inventory, user="")
 
 
-def _unit(what: str, command: str, more: str, inventory: str, user: str = "DynamicUser=true\n") -> str:
+def _unit(
+    what: str, command: str, more: str, inventory: str, *, user: str = "DynamicUser=true\n", memory_mib: int = 128
+) -> str:
     return f"""\
 {layout.MARK}
 [Unit]
@@ -188,7 +244,8 @@ After=network-online.target
 
 [Service]
 ExecStart={command}
-{user}{more}Restart=always
+{user}{more}MemoryMax={memory_mib}M
+Restart=always
 RestartSec=5
 NoNewPrivileges=true
 ProtectSystem=strict
