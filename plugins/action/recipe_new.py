@@ -9,10 +9,9 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.derive import as_file, derive
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
-from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import require
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import require_of
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import recipes_folder, write_new
@@ -38,7 +37,8 @@ class ActionModule(OnController):
             folder / "configs" / f"{name}.json": json.dumps(checkpoint["config"], indent=2) + "\n",
         }
         diff = write_new(texts, "recipe_new_to", dry=self._task.check_mode)
-        if not self._task.check_mode:
+        # plans of whoever names this model are made from what is kept: the hub's own answer, and no host's
+        if not self._task.check_mode and options["checkpoint"] is None:
             keep(folder.parent, checkpoint)
         for sentence in sentences:
             warn(sentence)
@@ -49,7 +49,7 @@ class ActionModule(OnController):
         """What was handed over, is kept of that commit, or is read now. Raises FleetError."""
         model, revision = options["model"], options["revision"]
         if options["checkpoint"] is not None:
-            return require(options["checkpoint"], Place(thing=model))
+            return require_of(options["checkpoint"], model, revision)
         note = None if self._task.check_mode else warn
         kept = read_kept(inventory, note).get(model)
         if kept is not None and revision in (None, kept["revision"]):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_m
     read_kept,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all, parse
-from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import checkpoint_of, require
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import (
+    checkpoint_of,
+    require,
+    require_of,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.config import ConfigJson
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
@@ -376,3 +382,25 @@ def test_a_file_speaks_of_the_model_that_it_is_named_for(tmp_path: Path) -> None
     keep(tmp_path, checkpoint(SMALL))
     file_of(tmp_path, MODEL).rename(file_of(tmp_path, "other/model"))
     assert read_kept(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"repository": "attacker/backdoored"}, "attacker/backdoored, commit None, in a host's answer"),
+        ({"repository": "nvidia/X", "revision": "a" * 40}, "nvidia/X, commit"),
+        ({"revision": "a" * 40}, "commit " + "a" * 40),
+    ],
+)
+def test_a_hosts_answer_about_another_model_is_refused(changed: dict[str, Any], words: str) -> None:
+    """Its recipe would be written, and plans of that model would be made from it (security 12)."""
+    answer = {"repository": "Qwen/Qwen3-8B", "config": {"a": 1}, "source": "titan"}
+    assert require_of(answer, "Qwen/Qwen3-8B", None)["repository"] == "Qwen/Qwen3-8B"
+    assert require_of(answer | {"revision": "b" * 40}, "Qwen/Qwen3-8B", "b" * 40)["revision"] == "b" * 40
+    with pytest.raises(FleetError, match=re.escape(words)):
+        require_of(answer | changed, "Qwen/Qwen3-8B", None)
+
+
+@pytest.mark.parametrize("names", [[{}], [[]], [None], {}, 3, [3], "", []])
+def test_architectures_that_are_no_names_are_none(names: Any) -> None:
+    assert ConfigJson({"architectures": names}).architecture is None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import resource
+
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import BootLog
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
 
 TWO_LINES = """\
@@ -36,3 +40,27 @@ def test_the_figures_of_a_start(text: str, expected: BootLog) -> None:
 
 def test_the_last_start_in_a_log_counts() -> None:
     assert parse_boot_log(TWO_LINES + ONE_LINE).kv_cache_tokens == 65536
+
+
+@pytest.mark.parametrize("engine", [*ENGINES])
+def test_a_line_without_end_takes_no_processor(engine: str) -> None:
+    """A publisher's code prints what it likes, and the controller reads it: 20 kB took 89 s (security 19)."""
+    repeated = (
+        "x",
+        "[",
+        "llama_kv_cache: size = (",
+        "Load weight end.",
+        "max_total_num_tokens=1, ",
+        "KV cache size: 1 ",
+    )
+    lines = [(words * 65_536)[:65_536] for words in repeated]
+
+    def read() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+        for line in lines:
+            ENGINES[engine].boot(line)
+
+    process = multiprocessing.get_context("fork").Process(target=read)
+    process.start()
+    process.join()
+    assert process.exitcode == 0

@@ -8,15 +8,16 @@ import re
 from ..memory.boots import BootLog
 from .catalogue import load
 
-_BUFFER = re.compile(r"(\S+?)(?:\[\S+\])? +(model|KV|compute|output) buffer size = +([\d.]+) MiB")
+_BUFFER = re.compile(r"(?<!\S)(\S+?)(?:\[\S+\])? +(model|KV|compute|output) buffer size = +([\d.]+) MiB")
 # Of the projector (tools/mtmd/clip.cpp).
 _PROJECTOR = re.compile(
-    r".*(?:load_hparams: model size: +(?P<model>[\d.]+) MiB"
-    r"|reserve_compute_meta: +\S+ compute buffer size = +(?P<compute>[\d.]+) MiB).*"
+    r"^.*(?:load_hparams: model size: +(?P<model>[\d.]+) MiB"
+    r"|reserve_compute_meta: +\S+ compute buffer size = +(?P<compute>[\d.]+) MiB).*",
+    re.MULTILINE,
 )
 # What follows is of the model that drafts.
 _DRAFT = ": loading draft model "
-_CELLS = re.compile(r"llama_kv_cache: size = .*\( *(\d+) cells, +\d+ layers, +\d+/(\d+) seqs\)")
+_CELLS = re.compile(r"llama_kv_cache: size = [^\n(]*\( *(\d+) cells, +\d+ layers, +\d+/(\d+) seqs\)")
 _BUILD = re.compile(r"print_info: build (\d+)")
 
 

@@ -11,8 +11,8 @@ import re
 
 from ..memory.boots import BootLog
 
-_WEIGHTS = re.compile(r"Load weight end\..*mem usage=([\d.]+) GB")
-_POOL = re.compile(r"max_total_num_tokens=(\d+), .*context_len=(\d+)")
+_WEIGHTS = re.compile(r"^.*?Load weight end\..*mem usage=([\d.]+) GB", re.MULTILINE)
+_POOL = re.compile(r"^.*?max_total_num_tokens=(\d+), .*context_len=(\d+)", re.MULTILINE)
 
 
 def parse_boot_log(log: str) -> BootLog:

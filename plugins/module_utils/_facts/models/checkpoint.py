@@ -125,6 +125,25 @@ def require(data: object, place: Place) -> dict[str, Any]:
     return found
 
 
+def require_of(data: Any, model: str, revision: str | None) -> dict[str, Any]:
+    """A checkpoint in its shape, of the model that was asked for: a host has read it, and its answer may name any.
+
+    revision: the commit that was asked for; what lies in a folder has none. Raises FleetError.
+    """
+    found = require(data, Place(thing=model))
+    if found["repository"] == model and found["revision"] in (None, revision):
+        return found
+    raise FleetError(
+        error(
+            "model-read",
+            Place(thing=model),
+            found=f"{found['repository']}, commit {found['revision']}, in a host's answer",
+            expected=f"{model}, commit {revision}",
+            remedy="look at that host: it answers for another model than it was asked for",
+        )
+    )
+
+
 def _weights(sizes: Mapping[str, int]) -> int:
     """The weights as they are loaded: those at the top, each once."""
     for ending in (".safetensors", ".bin"):

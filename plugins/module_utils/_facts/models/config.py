@@ -53,7 +53,8 @@ class ConfigJson:
     def architecture(self) -> str | None:
         """The first of the names; some tools write a single one."""
         names = self.values.get("architectures")
-        return names[0] if isinstance(names, list) and names else names or None
+        first = names[0] if isinstance(names, list) and names else names
+        return first if isinstance(first, str) and first else None
 
     @property
     def quantization(self) -> Mapping[Any, Any]:
