@@ -138,12 +138,12 @@ class Gateway:
         self._process = subprocess.Popen([str(PROGRAM), "-db", "-f", place / "haproxy.cfg"], stdout=subprocess.DEVNULL)
         eventually(lambda: self.post() == 200)
 
-    def post(self, client: str = "anna") -> int:
+    def post(self, client: str = "anna", path: str = "/v1/chat/completions") -> int:
         """The status of one request, 0 for no HTTP."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         headers = {"Authorization": "Bearer key-of-anna-0000001", "Content-Type": "application/json"}
         try:
-            connection.request("POST", "/v1/chat/completions", json.dumps({"model": "tiny", "user": client}), headers)
+            connection.request("POST", path, json.dumps({"model": "tiny", "user": client}), headers)
             return connection.getresponse().status
         except (OSError, http.client.HTTPException):
             return 0
@@ -248,6 +248,32 @@ def test_a_replica_that_fails_at_once_gets_no_more_requests(gateway: Gateway, en
     eventually(lambda: gateway.servers()["a"].startswith("UP"))
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/load_lora_adapter",
+        "/v1/unload_lora_adapter",
+        "/v1/",
+        "/v1/chat",
+        "/v1/chat/completions/../../../metrics",
+        "/v1/chat/completions/%2e%2e/%2e%2e/load_lora_adapter",
+        "/v1/chat/completions;x",
+        "/v1//chat/completions",
+        "/metrics",
+        "/health_generate",
+        "/v1/completions%00",
+    ],
+)
+def test_a_client_asks_what_clients_may_ask_and_nothing_else(gateway: Gateway, path: str) -> None:
+    """Below /v1 vLLM has routes that load adapters from any folder (security 20). Engines here answer any path."""
+    assert gateway.post(path=path) == 404
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions/", "/v1/responses/resp_1/cancel", "/v1/audio/transcriptions"])
+def test_a_client_asks_each_of_its_routes(gateway: Gateway, path: str) -> None:
+    assert gateway.post(path=path) == 200
+
+
 def test_who_sends_what_fails_everywhere_takes_no_sound_replica_out(gateway: Gateway, engines: list[Engine]) -> None:
     """Such as a request that an engine itself answers with 500: a canary between two of them is answered."""
     for engine in engines:
@@ -259,9 +285,7 @@ def test_who_sends_what_fails_everywhere_takes_no_sound_replica_out(gateway: Gat
 
 
 @pytest.mark.parametrize("state", ["loading", "warming", "draining", "ending", "waiting"])
-def test_nobody_is_sent_to_what_does_not_serve(
-    gateway: Gateway, engines: list[Engine], state: str
-) -> None:
+def test_nobody_is_sent_to_what_does_not_serve(gateway: Gateway, engines: list[Engine], state: str) -> None:
     engines[0].report.enter(state, "the model loads")
     eventually(lambda: gateway.servers()["a"] == f"DOWN, {state}: the model loads")
     assert [gateway.post() for _ in range(4)] == [200] * 4

@@ -40,6 +40,11 @@ _OF_ALL = 2
 _OF_CLIENT, _ASKED_IN_10S = 1024, 10_000
 # How many bodies the second process holds at once, as its memory bears them: of up to so many bytes, and larger ones.
 _MEDIUM_BODY, _MEDIUM_BODIES, _LARGEST_BODIES = 4 << 20, 192, 32
+# What clients may ask, each with what lies below it (vLLM 0.33, SGLang 0.5.23, llama.cpp and OpenAI's own).
+_ROUTES = (
+    *("chat/completions", "completions", "responses", "messages", "embeddings", "rerank", "reranking", "score"),
+    *("classify", "audio", "images", "realtime", "tokenize", "detokenize"),
+)
 MODELS = f"{layout.GATEWAY}/models.json"
 MODEL_ANSWERS = f"{layout.GATEWAY}/model_answers.map"
 
@@ -66,7 +71,8 @@ def config(gateway: GatewayDeclared, offered: Sequence[Backend]) -> str:
             "invalid_api_key",
             "a key of this gateway is needed: Authorization: Bearer KEY; its owner gives one",
         ),
-        no_path=answer(404, "not_found", "this gateway answers /v1/... alone"),
+        no_path=answer(404, "not_found", "this gateway answers " + ", ".join(f"/v1/{route}" for route in _ROUTES)),
+        routes=rf"^/v1/({'|'.join(_ROUTES)})(/[A-Za-z0-9_-]+)*/?$",
         no_model=no_model(offered),
         too_large=TOO_LARGE,
         connections=_CONNECTIONS,
@@ -313,8 +319,8 @@ frontend fleet
     http-request return status 200 content-type application/json file {folder}/models.json if METH_GET {{ path /v1/models /v1/models/ }}
     http-request set-var(txn.answer) path,regsub(^/v1/models/,),map({folder}/model_answers.map) if METH_GET {{ path_beg /v1/models/ }}
     http-request return status 200 content-type application/json lf-string %[var(txn.answer)] if {{ var(txn.answer) -m found }}
-    # an engine, or what stands before it, may take the way up
-    http-request return {no_path} if ! {{ path_beg /v1/ }} or {{ path,url_dec -m sub .. }}
+    # engines have more below /v1: adapters from any folder, a way up; a letter written as %2e is none of these
+    http-request return {no_path} unless {{ path_reg {routes} }}
     http-request return {too_large} if {{ req.body_size gt {body} }}
     http-request set-var(txn.large) bool(true) if {{ req.body_size gt {usual_body} }}
     # also where the model is known: over HTTP/2 curl takes an answer before the body's end for a failure
