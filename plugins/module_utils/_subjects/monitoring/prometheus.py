@@ -183,7 +183,7 @@ def url(monitoring: MonitoringDeclared) -> str:
 
 def memory_bytes(targets: int) -> int:
     """What Prometheus may take of its host's memory: twice what so many targets took, and as much as one may add."""
-    return (512 + 2 * targets * fact("monitoring", "target_mib")) * _MIB
+    return int(512 + 2 * targets * fact("monitoring", "target_mib")) * _MIB
 
 
 def prometheus_unit(
