@@ -166,7 +166,7 @@ def test_every_query_returns_series(url: str) -> None:
     assert without_series(url, exprs) == []
 
 
-def test_what_a_target_says_becomes_no_command_and_no_other_hosts_series(url: str) -> None:
+def test_a_targets_labels_become_no_command_and_no_other_hosts_series(url: str) -> None:
     """Labels reach commands that a person types, the page's queries, and other hosts' rows (security 10)."""
     assert without_series(url, ["gb10_drift_differences", 'up{service="chat"} == 1']) == []
     for hostile in (
