@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A host's slice of the plan as a type: what its roles take. What each part means, its maker says.
 
-A test holds the types equal to the slices of all golden plans. The file of a rank has the type by which its supervisor
+A test holds the types equal to the slices of real plans. The file of a rank has the type by which its supervisor
 reads it, `_on_host.rank.service.Service`.
 """
 
