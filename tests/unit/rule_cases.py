@@ -189,7 +189,6 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{QWEN35} --moe-backend marlin"),
         serve(f"{QWEN35} --moe-backend flashinfer_cutlass"),
     ),
-    "R051": (serve(NANO, "0.17.1"), serve(NANO, "0.17.1", env={"VLLM_NVFP4_GEMM_BACKEND": "marlin"})),
     "R052": (serve(NANO, "0.22.0"), serve(f"{NANO} --linear-backend marlin", "0.22.0")),
     "R053": (serve(GEMMA, "0.19.1"), serve(GEMMA, "0.20.0")),
     "R054": (serve(QWEN35_FP8, "0.19.1"), serve(QWEN35_FP8, "0.19.1", env={"VLLM_TEST_FORCE_FP8_MARLIN": "1"})),

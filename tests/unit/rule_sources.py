@@ -22,6 +22,7 @@ NOT_CHECKABLE = {
 
 # The same statement from another place -> the rule that checks it.
 SAME_AS = {
+    "R051": "R052",
     "X1": "R076",
     "X2": "R142",
     "X3": "R118",

@@ -78,7 +78,7 @@ def meeting(address: str, interface: str) -> dict[str, str]:
         "MN_IF_NAME",
         "OMPI_MCA_btl_tcp_if_include",
     )
-    return {"address": address} | dict.fromkeys(names, interface)
+    return {"address": address, "NCCL_DEBUG": "WARN"} | dict.fromkeys(names, interface)
 
 
 def test_a_direct_pair_uses_both_rails() -> None:

@@ -416,7 +416,6 @@ ELSEWHERE = {
     "a host, before or while it is changed, its settings typed: test_doctor, test_kernel_settings": (
         *("tuning-refused", "tuning-unknown", "tuning-unreadable"),
     ),
-    "an image whose NCCL needs no trees, which no plan can see: test_fabric_env": ("fabric-ring",),
     "an engine that ends no TLS: test_tls": ("service-tls-engine",),
     "a recipe that names a host's files: test_hostile_recipe": (
         "service-trust-mounts",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from .._base.findings import Finding, fabric_error, fabric_hint, fabric_warning
+from .._base.findings import Finding, fabric_error, finding
 from .._base.gb10 import topologies
 from .._base.place import Place
 from .._base.slice import FabricSlice, Interface
@@ -59,13 +59,13 @@ def group_environment(
     usable = {host: _interfaces(slices[host], hosts, transport) for host in hosts}
     own_nccl = _ring_variable(written or {})
     ring = _ring_order(usable, hosts)
-    findings = [*_in_ring(ring, hosts, place, own_nccl)] if ring else [*_unconnected(usable, slices, hosts, place)]
+    findings = [_in_ring(ring, hosts, place, own_nccl)] if ring else [*_unconnected(usable, slices, hosts, place)]
     findings += [] if findings and findings[0].severity == "error" else _unaddressed(usable, slices, place)
     if any(finding.severity == "error" for finding in findings):
         return {}, findings
     common = _common_segments(usable)
     turned = [] if common else _like_ports(usable)
-    findings += [_turn(turned, usable, place)] if len(turned) == 2 and len(hosts) == 3 else []
+    findings += [_turn(turned, place)] if len(turned) == 2 and len(hosts) == 3 else []
     of_ring = [] if common else _ring(merges=bool(turned), alone=bool(ring))
     members = {}
     for host in hosts:
@@ -122,39 +122,19 @@ def _ring_variable(written: Mapping[str, object]) -> str:
     return ""
 
 
-def _in_ring(ring: Sequence[str], hosts: Sequence[str], place: Place, own_nccl: str) -> Iterator[Finding]:
-    """Four hosts and more in a ring of cables, for which no port is left to reach those that are opposite."""
-    fact, apart = topologies()["ring"], f"{ring[0]} and {ring[2]}"
-    found = f"a ring of {len(ring)} without a switch: no way between {apart}"
-    if not own_nccl:
-        yield fabric_error(
-            "fabric-group-unconnected",
-            place,
-            found=f"{found}, and all their ports are taken",
-            expected="a switch, a ring of three, or an image whose NCCL leaves trees out",
-            remedy=f"join the hosts by a switch, or take such an image and write {fact['write']} in env of the service",
-            reason=fact["reason"],
-            source=fact["source"],
-        )
-        return
-    if [*hosts] != [*ring]:
-        yield fabric_error(
-            "fabric-ring-order",
-            place,
-            found=", ".join(hosts),
-            expected="hosts in the order of the ring's cables: each rank sends to the next",
-            remedy=f"write hosts: [{', '.join(ring)}]",
-            source=fact["source"],
-        )
-        return
-    yield fabric_warning(
-        "fabric-ring",
-        place,
-        found=f"{found}; {own_nccl} says that the image's NCCL does without",
-        expected="an image with such an NCCL: the stock one ends at its start",
-        remedy="look for the patch or plugin in the image before the start",
-        source=fact["source"],
-    )
+def _in_ring(ring: Sequence[str], hosts: Sequence[str], place: Place, own_nccl: str) -> Finding:
+    """Of four hosts and more in a ring of cables, for which no port is left to reach those that are opposite."""
+    case = "stock" if not own_nccl else "own" if [*hosts] == [*ring] else "order"
+    words = {"count": len(ring), "hosts": ", ".join(hosts), "ring": ", ".join(ring), "own": own_nccl}
+    return _by_data("ring", case, place, **words, first=ring[0], opposite=ring[2])
+
+
+def _by_data(name: str, case: str, place: Place, **words: object) -> Finding:
+    """A finding about a topology, in the words of the data; its source is the topology's."""
+    topology = topologies()[name]
+    row = topology[case]
+    texts = {key: row[key].format(**words) for key in ("found", "expected", "remedy", "reason") if key in row}
+    return finding(row["severity"], row["rule"], place, **texts, source=topology["source"], kind="fabric")
 
 
 def _like_ports(usable: Usable) -> list[tuple[str, str, int]]:
@@ -173,23 +153,12 @@ def _like_ports(usable: Usable) -> list[tuple[str, str, int]]:
     )
 
 
-def _turn(like: Sequence[tuple[str, str, int]], usable: Usable, place: Place) -> Finding:
+def _turn(like: Sequence[tuple[str, str, int]], place: Place) -> Finding:
     """The host of a triangle whose two plugs are to be swapped, so that port 0 of each goes to port 1 of the next."""
     ((host),) = {*like[0][:2]} & {*like[1][:2]}
-    fact = topologies()["triangle"]["like_ports"]
-    ends = []
-    for first, second, port in like:
-        other = second if first == host else first
-        ends.append(f"[{host}:{1 - port}, {other}:{port}]")
-    return fabric_hint(
-        "fabric-triangle-like-ports",
-        place,
-        found=" and ".join(f"port {port} of {first} and of {second}" for first, second, port in like) + " are joined",
-        expected="port 0 of each host to port 1 of the next, which NCCL of any release serves",
-        remedy=f"swap the two plugs at {host} and write {' and '.join(ends)}; or leave it with {fact['nccl']}",
-        reason=fact["reason"],
-        source=fact["source"],
-    )
+    ends = [f"[{host}:{1 - port}, {second if first == host else first}:{port}]" for first, second, port in like]
+    found = " and ".join(f"port {port} of {first} and of {second}" for first, second, port in like)
+    return _by_data("triangle", "like_ports", place, found=found, host=host, ends=" and ".join(ends))
 
 
 def _or_free(slices: Slices, first: str, second: str) -> str:
@@ -326,7 +295,7 @@ def _ring(*, merges: bool, alone: bool) -> list[Variable]:
     triangle, fact = topologies()["triangle"], topologies()["triangle"]["like_ports" if merges else "unlike_ports"]
     found = [
         _variable("NCCL_IB_SUBNET_AWARE_ROUTING", "1", "each neighbour is in another subnet", triangle["source"]),
-        _variable("NCCL_IB_MERGE_NICS", fact["merge"], fact["reason"], fact["source"]),
+        _variable("NCCL_IB_MERGE_NICS", fact["merge"], fact["reason"], triangle["source"]),
     ]
     algorithm = _variable(
         "NCCL_ALGO", "Ring", "no tree over hosts that don't reach each other", topologies()["ring"]["source"]

@@ -98,38 +98,21 @@ def cutlass_alternative(launch: Launch) -> Hits:
 
 
 @rule(
-    "R051",
-    {"0.17.0..0.17.1": "hint"},
-    expected="VLLM_NVFP4_GEMM_BACKEND=marlin",
-    remedy="set it",
-    reason="Marlin answered in 561 ms, FlashInfer's CUTLASS in 595 ms",
-    source="migration note, section 6",
-)
-def nano_marlin_017(launch: Launch) -> Hits:
-    """Nemotron-3 Nano NVFP4 on 0.17 without Marlin for dense layers."""
-    yield from _nano_without_marlin(launch)
-
-
-@rule(
     "R052",
-    {"0.18.0..0.23.0": "hint"},
+    {"0.17.0..0.23.0": "hint"},
     expected="VLLM_NVFP4_GEMM_BACKEND=marlin, or --linear-backend marlin from 0.22.0 on",
     remedy="set it and measure",
     reason="50.0 tok/s with Marlin, 42.6 with FlashInfer's default, and 7 GB less memory",
-    source="32 GB Nemotron guide, performance comparison",
+    source="32 GB Nemotron guide, performance comparison; migration note, section 6 (0.17)",
 )
-def nano_marlin_018(launch: Launch) -> Hits:
-    """Nemotron-3 Nano NVFP4 on 0.18 to 0.23 without Marlin for dense layers."""
-    yield from _nano_without_marlin(launch)
+def nano_without_marlin(launch: Launch) -> Hits:
+    """Nemotron-3 Nano NVFP4 on 0.17 to 0.23 without Marlin for dense layers."""
+    if launch.model.is_(_NANO) and not _dense_marlin(launch):
+        yield Hit(env("VLLM_NVFP4_GEMM_BACKEND"), show(launch.env.get("VLLM_NVFP4_GEMM_BACKEND")))
 
 
 def _dense_marlin(launch: Launch) -> bool:
     return "marlin" in (launch.env.get("VLLM_NVFP4_GEMM_BACKEND"), launch.text("--linear-backend"))
-
-
-def _nano_without_marlin(launch: Launch) -> Hits:
-    if launch.model.is_(_NANO) and not _dense_marlin(launch):
-        yield Hit(env("VLLM_NVFP4_GEMM_BACKEND"), show(launch.env.get("VLLM_NVFP4_GEMM_BACKEND")))
 
 
 @rule(

@@ -381,34 +381,3 @@ def connector_and_expandable_segments(launch: Launch) -> Hits:
     connector = launch.command.json("--kv-transfer-config").get("kv_connector") or launch.text("--kv-offloading-size")
     if connector and "expandable_segments:True" in allocator and not launch.switch("--enable-cumem-allocator"):
         yield Hit(env("PYTORCH_CUDA_ALLOC_CONF"), allocator[:80])
-
-
-@memory_rule(
-    "X20",
-    "hint",
-    lasts="machine",
-    expected="no sleep mode, or level 2",
-    remedy="stop the service instead, or put it to sleep by level 2",
-    reason="CPU and GPU share one memory: sleep level 1 keeps the weights in it, so that nothing gets free for others",
-    source="data/gb10.yml, hardware; vllm/v1/worker/gpu_worker.py, sleep",
-)
-def sleep_mode(launch: Launch) -> Hits:
-    """Sleep mode, which frees less on a GB10 than elsewhere."""
-    if launch.gb10 and launch.switch("--enable-sleep-mode"):
-        yield Hit(argv("--enable-sleep-mode"), "given")
-
-
-@memory_rule(
-    "X24",
-    "warning",
-    lasts="machine",
-    expected="no VLLM_PLE_CPU_OFFLOAD",
-    remedy="leave it out: over two hosts the table fits; on one it takes a build that reads it from the disk",
-    reason="CPU and GPU share one memory: the offloaded table takes the same bytes of it, and starts have hung",
-    source="sgl-project/sglang, pull request 37995; 0xBakeer/inference-atlas, pull request 85",
-)
-def offloaded_table(launch: Launch) -> Hits:
-    """A table of rows offloaded to the CPU's memory, which on GB10 is the GPU's."""
-    written = launch.env.get("VLLM_PLE_CPU_OFFLOAD", "")
-    if launch.gb10 and written.lower() in ("1", "true"):
-        yield Hit(env("VLLM_PLE_CPU_OFFLOAD"), written)
