@@ -12,7 +12,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import read_networks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import read_table, texts
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fitting import fitting
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import fits_table, read_table, texts
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import write_new
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show
@@ -30,20 +31,22 @@ class ActionModule(OnController):
                     harmless(f"nothing was written: {one['name']} could not be read: {why}; {remedy}")
                 )
             hosts[one["name"]] = Host(one["address"], answer["reading"])
-        recipes = {
-            recipe.data["model"]["repository"]: name for name, recipe in load_all([ROOT / "recipes"])[0].recipes.items()
-        }
+        library, _findings = load_all([ROOT / "recipes"])
+        recipes = {recipe.data["model"]["repository"]: name for name, recipe in library.recipes.items()}
         proposal = propose(
             hosts, itertools.chain(*read_networks().values()), recipes, take_over=options["adopt"] is not False
         )
         users = {one["user"] for one in options["hosts"]} - {""}
-        files = texts(hosts, proposal, min(users, default=""), take_over=options["adopt"] is True)
+        first = next(iter(hosts))
+        fits = [] if proposal.services else fitting(first, hosts[first], library)
+        files = texts(hosts, proposal, min(users, default=""), fits, take_over=options["adopt"] is True)
         folder = Path(options["folder"]).expanduser().absolute()
         wanted = {folder / name: text for name, text in files.items()}
         new = {path: text for path, text in wanted.items() if not _holds(path, text)}
         show(f"\n{read_table(hosts)}\n")
         for note in proposal.notes:
             show(f"  {note}")
+        show(f"\nfits on {first}, of what others have run:\n{fits_table(fits)}" if fits else "")
         diff = write_new(new, "into", dry=self._task.check_mode)
         written = "to be written" if self._task.check_mode else "written"
         show(f"\n{written}: " + (", ".join(str(path) for path in new) or f"nothing, {folder} has it all as it is"))

@@ -19,7 +19,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import networks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init import find, look
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, Proposal, propose
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fitting import fitting
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import GB10, answer, refused
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.reading import FORM, serving
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
@@ -36,7 +37,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.plan i
 
 ROOT = Path(__file__).parents[2]
 SITUATIONS: dict[str, Any] = yaml.safe_load((ROOT / "tests/data/init.yml").read_text())
-RECIPES = {recipe.data["model"]["repository"]: name for name, recipe in load_all([ROOT / "recipes"])[0].recipes.items()}
+LIBRARY = load_all([ROOT / "recipes"])[0]
+RECIPES = {recipe.data["model"]["repository"]: name for name, recipe in LIBRARY.recipes.items()}
 BARE: dict[str, Any] = {
     "platform": {"ota": "7.5.0", "release": None, "bios": "5.36", "vendor": "NVIDIA", "product": "NVIDIA_DGX_Spark"},
     "memory_kib": 127535084,
@@ -124,6 +126,20 @@ def test_a_plan_refuses_nothing_of_it(name: str) -> None:
         fabric = propose(hosts, [], RECIPES, take_over=take_over).fabric
         _slices, findings = plan_fabric(fabric, dict.fromkeys(hosts, _Facts()))
         assert [one.sentence() for one in findings if one.severity == "error"] == []
+
+
+@pytest.mark.parametrize(("name", "large_fits"), [("solo-64gb", False), ("bare-pair", True)])
+def test_what_fits_is_judged_by_the_memory_that_was_seen(name: str, large_fits: bool) -> None:
+    hosts = hosts_of(SITUATIONS[name])
+    first = next(iter(hosts))
+    fits = fitting(first, hosts[first], LIBRARY)
+    assert 0 < len(fits) <= 5 and all(row["fits"] == "yes" for row in fits)
+    assert ("gpt-oss-120b" in [row["recipe"] for row in fits]) is large_fits
+    bare = propose(hosts, [], RECIPES, take_over=True)
+    text = texts(hosts, Proposal(bare.fabric, {}, []), "anna", fits, take_over=False)[FLEET]
+    proposed = text.partition("the one above:\n")[2]
+    services = read_yaml("\n".join(line.removeprefix("# ") for line in proposed.splitlines()))
+    assert services == {"fleet_services": {"chat": {"recipe": fits[0]["recipe"], "hosts": [first], "port": 8000}}}
 
 
 class _Facts:

@@ -18,15 +18,6 @@ _HEAD = "---\n# gb10.fleet.init wrote this of what the machines showed. It is yo
 # Text that YAML reads as text without quotes, also in a list or map on one line.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(:[0-9])?|\d+(\.\d+){3}(/\d+)?")
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
-# What a first service looks like, for who declares one by hand.
-_EXAMPLE = """\
-# A service is a recipe on hosts. Which fit: ansible-playbook -i FOLDER gb10.fleet.plan, once these lines are in force.
-# fleet_services:
-#   chat:
-#     recipe: gpt-oss-120b
-#     hosts: [{host}]
-#     port: 8000
-"""
 
 
 def flow(value: object) -> str:
@@ -57,8 +48,16 @@ def block(value: Mapping[str, object], indent: str) -> Iterator[str]:
             yield f"{indent}{flow_key(key)}: {flow(item)}"
 
 
-def texts(hosts: Mapping[str, Host], proposal: Proposal, user: str, *, take_over: bool) -> dict[str, str]:
-    """The files by name, below the inventory's folder. user: empty where ssh's own files name the account."""
+def texts(
+    hosts: Mapping[str, Host],
+    proposal: Proposal,
+    user: str,
+    fits: Sequence[Mapping[str, Any]] = (),
+    *,
+    take_over: bool,
+) -> dict[str, str]:
+    """The files by name, below the inventory's folder. user: empty where ssh's own files name the account. fits: what
+    fits on the first host, of `fitting`."""
     account = (
         f"ansible_user: {flow(user)}\n"
         if user
@@ -66,7 +65,7 @@ def texts(hosts: Mapping[str, Host], proposal: Proposal, user: str, *, take_over
     )
     return {
         CONNECTION: f"{_HEAD}{account}ansible_python_interpreter: /usr/bin/python3\n",
-        FLEET: "\n".join([_HEAD.rstrip("\n"), *_fleet(hosts, proposal, take_over=take_over)]) + "\n",
+        FLEET: "\n".join([_HEAD.rstrip("\n"), *_fleet(hosts, proposal, fits, take_over=take_over)]) + "\n",
         HOSTS: _HEAD + "all:\n  hosts:\n" + "".join(f"    {line}\n" for line in map(_host, hosts, hosts.values())),
     }
 
@@ -88,7 +87,9 @@ def memory(host: Host) -> str:
     return f"{next(gb for gb in (32, 64, 128, 256, 1 << 30) if host.reading['memory_kib'] < gb * 1_000_000)} GB"
 
 
-def _fleet(hosts: Mapping[str, Host], proposal: Proposal, *, take_over: bool) -> Iterator[str]:
+def _fleet(
+    hosts: Mapping[str, Host], proposal: Proposal, fits: Sequence[Mapping[str, Any]], *, take_over: bool
+) -> Iterator[str]:
     yield from (f"# {note}" for note in proposal.notes)
     if proposal.fabric:
         yield "fleet_fabric:"
@@ -102,8 +103,13 @@ def _fleet(hosts: Mapping[str, Host], proposal: Proposal, *, take_over: bool) ->
     if proposal.services:
         yield "# What serves there now, to take over with site.yml: put these lines in the place of the one above."
         yield from ("# fleet_services:", *(f"# {line}" for line in services))
-    else:
-        yield from _EXAMPLE.format(host=next(iter(hosts))).splitlines()
+    elif fits:
+        first = next(iter(hosts))
+        yield f"# A service is a recipe on hosts. These fit on {first}, of what others have run."
+        yield from (f"# {line}" for line in fits_table(fits).splitlines())
+        example = {"fleet_services": {"chat": {"recipe": fits[0]["recipe"], "hosts": [first], "port": 8000}}}
+        yield "# For the first of them, put these lines in the place of the one above:"
+        yield from (f"# {line}" for line in block(example, ""))
 
 
 # The screen -------------------------------------------------------------------------------------------------------
@@ -114,6 +120,19 @@ def found_table(machines: Sequence[Machine]) -> str:
     rows = [
         {"": str(number), "found": one.name, "by its name": one.product or "-", "seen by": ", ".join(one.sources)}
         for number, one in enumerate(machines, 1)
+    ]
+    return table(rows)
+
+
+def fits_table(fits: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        {
+            "recipe": row["recipe"],
+            "at once": f"{row['requests']:.1f} x {row['context']:,}",
+            "free": size(row["free_bytes"]),
+            "download": size(row["download_bytes"]),
+        }
+        for row in fits
     ]
     return table(rows)
 
