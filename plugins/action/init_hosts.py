@@ -28,6 +28,8 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._questions import agree
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 HERE = "localhost"
+# A machine that calls itself so would be this one, or all of them.
+_OF_ANSIBLE = {HERE, "all", "ungrouped", "init_hosts"}
 _NAME_THEM = "ansible-playbook gb10.fleet.init -e host=192.168.1.40,spark-3f1c.local"
 _NOBODY = (
     "no Spark answered: none in NVIDIA Sync's list and ssh's files, none among the neighbours or by its own name; "
@@ -165,9 +167,8 @@ def _hosts(sparks: dict[Machine, Login], user: str, arguments: Sequence[str]) ->
         if login.mac in macs:
             continue
         macs |= {login.mac} - {""}
-        name = next(
-            new for new in (login.hostname, *(f"{login.hostname}-{n}" for n in range(2, 99))) if new not in found
-        )
+        names = (login.hostname, *(f"{login.hostname}-{number}" for number in range(2, 99)))
+        name = next(new for new in names if new not in found and new not in _OF_ANSIBLE)
         way = "" if one.name == HERE else one.name
         found[name] = {
             "name": name,

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.action.init_hosts import _hosts
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import checked, one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
@@ -21,7 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine imp
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init import find, look
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, Proposal, propose
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fitting import fitting
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import GB10, answer, refused
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import GB10, Login, answer, refused
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.reading import FORM, serving
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
     CONNECTION,
@@ -240,6 +241,18 @@ def test_a_name_that_answers_is_not_trusted_to_be_a_spark() -> None:
     )
     laptop = answer("pci=0x10de:0x2e03\nhost=spark-3f1c\nsudo=none\nend=1\n")
     assert GB10 == "10de:2e12" and laptop is not None and not laptop.is_spark and not laptop.sudo_password
+
+
+def test_a_machine_that_calls_itself_this_one_gets_another_name() -> None:
+    logins = {
+        find.Machine(f"10.0.0.{n}", ()): Login(True, name, f"mac{n}", False)
+        for n, name in enumerate(["localhost", "all", "spark", "spark"])
+    }
+    assert [one["name"] for one in _hosts(logins, "anna", [])] == ["localhost-2", "all-2", "spark", "spark-2"]
+    same = {
+        find.Machine(name, ()): Login(True, "spark", "4c:bb:47:1a:3f:1c", False) for name in ("spark.local", "10.0.0.1")
+    }
+    assert [one["address"] for one in _hosts(same, "anna", [])] == ["spark.local"]
 
 
 def packet(*answers: bytes, count: int | None = None) -> bytes:

@@ -96,6 +96,21 @@ def test_a_mistake_in_a_service_is_an_error(services: dict[str, Any], rule: str)
     assert errors(plan(services, "titan", "beast")) == [rule]
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "other"),
+    [
+        ("glm-5.3-flash", "recipes of that family are glm-4.7-flash-awq; or write model: organisation/name", 'write "'),
+        ("my-model", "docs/models.md lists the recipes", "minimax"),
+        ("gpt-oss-120", 'write "gpt-oss-120b"', "family"),
+    ],
+)
+def test_a_recipe_of_another_model_is_no_remedy(name: str, words: str, other: str) -> None:
+    [found] = [
+        one for one in plan({"a": TINY | {"recipe": name}}, "titan")["findings"] if one["rule"] == "recipe-unknown"
+    ]
+    assert words in found["remedy"] and other not in found["remedy"]
+
+
 def test_an_error_of_one_service_concerns_its_hosts_only() -> None:
     found = plan({"a": TINY | {"recipe": "none"}, "b": TINY | {"hosts": ["beast"]}}, "titan", "beast")
     assert [finding["rule"] for finding in concerning(found, ["beast"]) if finding["severity"] == "error"] == []

@@ -8,6 +8,7 @@ with models' config.json files, ``overlays/`` with small files that are mounted 
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import re
@@ -313,6 +314,10 @@ def _warning(rule: str, place: Place, expected: str) -> Finding:
 # --- what lies on the disk -------------------------------------------------------------------------------------------
 
 
+# From here on a name is another one with a slip of the pen.
+_SLIP = 0.85
+
+
 @dataclass(frozen=True)
 class Recipe:
     """A usable recipe and the file that it comes from."""
@@ -384,7 +389,7 @@ class Library:
             return self.recipes[name], []
         folders = ", ".join(map(str, self.folders))
         of_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", name)
-        remedy = f"write model: {name} instead of recipe" if of_hub else did_you_mean(name[:80], self.recipes)
+        remedy = f"write model: {name} instead of recipe" if of_hub else self._instead(name[:80])
         return None, [
             error(
                 "recipe-unknown",
@@ -394,6 +399,17 @@ class Library:
                 remedy=remedy,
             )
         ]
+
+    def _instead(self, name: str) -> str:
+        """A recipe of another model is no slip of the pen, however alike their names are."""
+        family = re.match(r"[a-z]*", name.lower())
+        related = [one for one in sorted(self.recipes) if family and family[0] and one.startswith(family[0])]
+        parts = re.split(r"[\s_-]+", name.strip().lower())
+        is_part = any(all(part in one for part in parts) for one in self.recipes)
+        if is_part or difflib.get_close_matches("-".join(parts), self.recipes, n=1, cutoff=_SLIP):
+            return did_you_mean(name, self.recipes)
+        known = f"recipes of that family are {', '.join(related)}" if related else "docs/models.md lists the recipes"
+        return f"{known}; or write model: organisation/name, as the hub has it, instead of recipe"
 
     def config(self, name: str, place: Place) -> tuple[dict[str, Any] | None, list[Finding]]:
         """A model's config.json from ``configs/``, or why there is none."""

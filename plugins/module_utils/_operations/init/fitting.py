@@ -17,7 +17,7 @@ _MOST = 5
 
 def fitting(name: str, host: Host, library: Library) -> list[dict[str, Any]]:
     """At most five rows of the plan's table, with their `recipe`: chat models for one host, the largest first."""
-    found = []
+    found: list[dict[str, Any]] = []
     for recipe in library.recipes.values():
         data = recipe.data
         if 1 in data["host_counts"] and data["kind"] == _CHAT and data["status"]["state"] in _RUN:
