@@ -99,9 +99,9 @@ def test_a_mistake_in_a_service_is_an_error(services: dict[str, Any], rule: str)
 @pytest.mark.parametrize(
     ("name", "words", "other"),
     [
-        ("glm-5.3-flash", "recipes of that family are glm-4.7-flash-awq; or write model: organisation/name", 'write "'),
+        ("glm-5.3-flash", "write model: organisation/name", 'write "'),
         ("my-model", "docs/models.md lists the recipes", "minimax"),
-        ("gpt-oss-120", 'write "gpt-oss-120b"', "family"),
+        ("gpt-oss-120", 'write "gpt-oss-120b"', "docs/"),
     ],
 )
 def test_a_recipe_of_another_model_is_no_remedy(name: str, words: str, other: str) -> None:

@@ -402,14 +402,11 @@ class Library:
 
     def _instead(self, name: str) -> str:
         """A recipe of another model is no slip of the pen, however alike their names are."""
-        family = re.match(r"[a-z]*", name.lower())
-        related = [one for one in sorted(self.recipes) if family and family[0] and one.startswith(family[0])]
         parts = re.split(r"[\s_-]+", name.strip().lower())
         is_part = any(all(part in one for part in parts) for one in self.recipes)
         if is_part or difflib.get_close_matches("-".join(parts), self.recipes, n=1, cutoff=_SLIP):
             return did_you_mean(name, self.recipes)
-        known = f"recipes of that family are {', '.join(related)}" if related else "docs/models.md lists the recipes"
-        return f"{known}; or write model: organisation/name, as the hub has it, instead of recipe"
+        return "docs/models.md lists the recipes; or write model: organisation/name, as the hub has it"
 
     def config(self, name: str, place: Place) -> tuple[dict[str, Any] | None, list[Finding]]:
         """A model's config.json from ``configs/``, or why there is none."""

@@ -46,11 +46,6 @@ class Proposal:
     notes: Sequence[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Facts:
-    address: str
-
-
 def settings_of(reading: Reading) -> dict[str, int]:
     """What ``fleet_host`` has to say of a machine: its memory, where it is another than the usual one."""
     usual = fact("hardware", "memory_total_kib")
@@ -108,13 +103,9 @@ def _fabric(
 
 def _refused(fabric: Mapping[str, object], hosts: Mapping[str, Host]) -> str:
     """The first error of a plan with this fabric; empty without one."""
-    facts = {name: _Facts(host.address or name) for name, host in hosts.items()}
-    errors = [one for one in plan_fabric(fabric, facts)[1] if one.severity == "error"]
-    return (
-        "; ".join(filter(None, (f"{errors[0].place}: {errors[0].found}", errors[0].reason, errors[0].remedy)))
-        if errors
-        else ""
-    )
+    errors = [one for one in plan_fabric(fabric, hosts)[1] if one.severity == "error"]
+    words = [(f"{one.place}: {one.found}", one.reason, one.remedy) for one in errors[:1]]
+    return "; ".join(word for row in words for word in row if word)
 
 
 def _as_it_is(

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ..._base.report import table
 from ..._base.sizes import size
@@ -13,73 +12,38 @@ from .decide import Host, Proposal, settings_of
 from .find import Machine
 from .reading import maker
 
+Row = Mapping[str, Any]
 HOSTS, CONNECTION, FLEET = "hosts.yml", "group_vars/all/connection.yml", "group_vars/all/fleet.yml"
 _HEAD = "---\n# gb10.fleet.init wrote this of what the machines showed. It is yours: init never writes over it.\n"
-# Text that YAML reads as text without quotes, also in a list or map on one line.
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(:[0-9])?|\d+(\.\d+){3}(/\d+)?")
-_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
-def flow(value: object) -> str:
-    """A value as YAML on one line."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{flow_key(key)}: {flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(flow, value)) + "]"
-    if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) and value.lower() not in _WORDS else json.dumps(value)
-    return json.dumps(value)
+def _yaml(value: object, *, flow: bool | None = None) -> str:
+    """As YAML; flow: all on one line, None for the innermost lists and maps alone."""
+    import yaml  # noqa: PLC0415 - hosts, to which the readings' types go, have none
 
-
-def flow_key(key: str) -> str:
-    return json.dumps(key) if ":" in key else flow(key)
-
-
-def block(value: Mapping[str, object], indent: str) -> Iterator[str]:
-    """A map as YAML, a line a key; what nests deeper than two levels is on one line."""
-    for key, item in value.items():
-        if isinstance(item, Mapping) and item and len(indent) < 4:
-            yield f"{indent}{flow_key(key)}:"
-            yield from block(item, indent + "  ")
-        elif isinstance(item, list) and item and len(indent) < 4 and not all(isinstance(one, str) for one in item):
-            yield f"{indent}{flow_key(key)}:"
-            yield from (f"{indent}  - {flow(one)}" for one in item)
-        else:
-            yield f"{indent}{flow_key(key)}: {flow(item)}"
+    text: str = yaml.safe_dump(value, default_flow_style=flow, sort_keys=False, width=1000)
+    return text
 
 
 def texts(
-    hosts: Mapping[str, Host],
-    proposal: Proposal,
-    user: str,
-    fits: Sequence[Mapping[str, Any]] = (),
-    *,
-    take_over: bool,
+    hosts: Mapping[str, Host], proposal: Proposal, user: str, fits: Sequence[Row] = (), *, take_over: bool
 ) -> dict[str, str]:
     """The files by name, below the inventory's folder. user: empty where ssh's own files name the account. fits: what
     fits on the first host, of `fitting`."""
-    account = (
-        f"ansible_user: {flow(user)}\n"
-        if user
-        else "# The account is the one that ssh's own files name for these hosts.\n"
-    )
+    account = {"ansible_user": user} if user else {}
     return {
-        CONNECTION: f"{_HEAD}{account}ansible_python_interpreter: /usr/bin/python3\n",
-        FLEET: "\n".join([_HEAD.rstrip("\n"), *_fleet(hosts, proposal, fits, take_over=take_over)]) + "\n",
-        HOSTS: _HEAD + "all:\n  hosts:\n" + "".join(f"    {line}\n" for line in map(_host, hosts, hosts.values())),
+        CONNECTION: _HEAD + _yaml({**account, "ansible_python_interpreter": "/usr/bin/python3"}),
+        FLEET: _HEAD + "\n".join(_fleet(hosts, proposal, fits, take_over=take_over)) + "\n",
+        HOSTS: _HEAD + "all:\n  hosts:\n" + "".join(map(_host, hosts, hosts.values())),
     }
 
 
 def _host(name: str, host: Host) -> str:
     way = {"ansible_host": host.address} if host.address else {"ansible_connection": "local"}
     settings = settings_of(host.reading)
-    variables = {**way, **({"fleet_host": settings} if settings else {})}
-    return f"{flow(name)}: {flow(variables)} # {about(host)}"
-
-
-def about(host: Host) -> str:
-    release = host.reading["platform"]["ota"] or "unknown"
-    return f"{maker(host.reading)}, {memory(host)}, DGX OS {''.join(one for one in release if one.isprintable())[:20]}"
+    line = _yaml({name: {**way, **({"fleet_host": settings} if settings else {})}}, flow=True)
+    release = "".join(one for one in host.reading["platform"]["ota"] or "unknown" if one.isprintable())[:20]
+    return f"    {line.strip()[1:-1]} # {maker(host.reading)}, {memory(host)}, DGX OS {release}\n"
 
 
 def memory(host: Host) -> str:
@@ -87,29 +51,25 @@ def memory(host: Host) -> str:
     return f"{next(gb for gb in (32, 64, 128, 256, 1 << 30) if host.reading['memory_kib'] < gb * 1_000_000)} GB"
 
 
-def _fleet(
-    hosts: Mapping[str, Host], proposal: Proposal, fits: Sequence[Mapping[str, Any]], *, take_over: bool
-) -> Iterator[str]:
+def _fleet(hosts: Mapping[str, Host], proposal: Proposal, fits: Sequence[Row], *, take_over: bool) -> Iterator[str]:
     yield from (f"# {note}" for note in proposal.notes)
     if proposal.fabric:
-        yield "fleet_fabric:"
-        yield from block(proposal.fabric, "  ")
-    services = [*block(proposal.services, "  ")]
+        yield _yaml({"fleet_fabric": proposal.fabric}).rstrip()
+    services = {"fleet_services": proposal.services}
     if proposal.services and take_over:
         yield "# What runs now goes on until site.yml, which starts these instead."
-        yield from ("fleet_services:", *services)
+        yield _yaml(services).rstrip()
         return
     yield "fleet_services: {}"
+    lines: list[str] = []
     if proposal.services:
-        yield "# What serves there now, to take over with site.yml: put these lines in the place of the one above."
-        yield from ("# fleet_services:", *(f"# {line}" for line in services))
+        lines = ["What serves there now, to take over with site.yml: put these lines in the place of the one above:"]
     elif fits:
         first = next(iter(hosts))
-        yield f"# A service is a recipe on hosts. These fit on {first}, of what others have run."
-        yield from (f"# {line}" for line in fits_table(fits).splitlines())
-        example = {"fleet_services": {"chat": {"recipe": fits[0]["recipe"], "hosts": [first], "port": 8000}}}
-        yield "# For the first of them, put these lines in the place of the one above:"
-        yield from (f"# {line}" for line in block(example, ""))
+        services = {"fleet_services": {"chat": {"recipe": fits[0]["recipe"], "hosts": [first], "port": 8000}}}
+        lines = [f"These recipes fit on {first}, of what others have run:", *fits_table(fits).splitlines()]
+        lines.append("For the first of them, put these lines in the place of the one above:")
+    yield from (f"# {line}" for line in [*lines, *(_yaml(services).splitlines() if lines else [])])
 
 
 # The screen -------------------------------------------------------------------------------------------------------
@@ -124,7 +84,7 @@ def found_table(machines: Sequence[Machine]) -> str:
     return table(rows)
 
 
-def fits_table(fits: Sequence[Mapping[str, Any]]) -> str:
+def fits_table(fits: Sequence[Row]) -> str:
     rows = [
         {
             "recipe": row["recipe"],
