@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import look
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import read_networks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
@@ -42,7 +43,7 @@ class ActionModule(OnController):
         files = texts(hosts, proposal, min(users, default=""), fits, take_over=options["adopt"] is True)
         folder = Path(options["folder"]).expanduser().absolute()
         wanted = {folder / name: text for name, text in files.items()}
-        new = {path: text for path, text in wanted.items() if not _holds(path, text)}
+        new = {path: text for path, text in wanted.items() if look(path, bytes)[0] != text.encode()}
         show(f"\n{read_table(hosts)}\n")
         for note in proposal.notes:
             show(f"  {note}")
@@ -52,10 +53,3 @@ class ActionModule(OnController):
         show(f"\n{written}: " + (", ".join(str(path) for path in new) or f"nothing, {folder} has it all as it is"))
         show(f"next: ansible-playbook -i {folder} gb10.fleet.plan, once a service stands in fleet.yml\n")
         return {"changed": bool(new), "files": [*map(str, wanted)], "notes": [*proposal.notes], "diff": diff}
-
-
-def _holds(path: Path, text: str) -> bool:
-    try:
-        return path.read_text("utf-8") == text
-    except (OSError, UnicodeError):
-        return False

@@ -48,8 +48,9 @@ class ActionModule(OnController):
         logins = _logins(machines, user, arguments)
         logins = self._keys_kept(machines, user, arguments, logins, options["keep_keys"])
         sparks = {one: login for one, login in logins.items() if isinstance(login, Login) and login.is_spark}
-        for sentence in _left_out(logins):
-            show(f"left out: {sentence}")
+        for one in (one for one in machines if one not in sparks):
+            no_spark = f"{one.name}: it has no GB10, by the ids of its PCI devices"
+            show(f"left out: {login.why if isinstance(login := logins[one], Refused) else no_spark}")
         if not sparks:
             raise AnsibleActionFail("none of them can be read, for the reasons above; nothing was written")
         hosts = _hosts(sparks, user, arguments)
@@ -58,11 +59,8 @@ class ActionModule(OnController):
                 f"{len(hosts)} hosts have to be read at the same time, and Ansible runs {forks}; add -f {len(hosts)}"
             )
         if any(login.sudo_password for login in sparks.values()) and not _has_password(variables):
-            password = ask(
-                "The sudo password there (asked once, kept nowhere):",
-                "write -K, or --become-password-file FILE",
-                private=True,
-            )
+            instead = "write -K, or --become-password-file FILE"
+            password = ask("The sudo password there (asked once, kept nowhere):", instead, private=True)
             hosts = [{**one, "password": password} for one in hosts]
         hidden = {"_ansible_no_log": True} if any(one["password"] for one in hosts) else {}
         return {"changed": False, "hosts": hosts, "token": secrets.token_hex(8), **hidden}
@@ -148,14 +146,6 @@ def _logins(machines: Sequence[Machine], user: str, arguments: Sequence[str]) ->
 
     with ThreadPoolExecutor(16) as pool:
         return dict(zip(machines, pool.map(enter, machines), strict=True))
-
-
-def _left_out(logins: dict[Machine, Login | Refused]) -> Iterable[str]:
-    for one, login in logins.items():
-        if isinstance(login, Refused):
-            yield login.why
-        elif not login.is_spark:
-            yield f"{one.name}: it has no GB10, by the ids of its PCI devices; name Sparks"
 
 
 def _hosts(sparks: dict[Machine, Login], user: str, arguments: Sequence[str]) -> list[dict[str, Any]]:

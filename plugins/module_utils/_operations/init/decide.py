@@ -59,18 +59,14 @@ def propose(
     it is, where it can be; what it is stays as it is."""
     readings = {name: host.reading for name, host in hosts.items()}
     found = cabling(readings)
-    notes = [*found.notes, *_joined(found.cables, found.switches)]
+    notes = [*found.notes, *(f"cable: {a[0]} port {a[1]} and {b[0]} port {b[1]}" for a, b in found.cables)]
+    notes += [f"switch: {', '.join(map(shown, ports))}, since each receives all others" for ports in found.switches]
     fabric: dict[str, Any] = {}
     if found.cables or found.switches:
         fabric, words = _fabric(hosts, found.cables, found.switches, own_networks, take_over)
         notes += words
     services, words = _services(readings, recipes)
     return Proposal(fabric, services, [*notes, *words])
-
-
-def _joined(cables: Iterable[tuple[Port, Port]], switches: Iterable[Sequence[Port]]) -> Iterator[str]:
-    yield from (f"cable: {one[0]} port {one[1]} and {other[0]} port {other[1]}" for one, other in cables)
-    yield from (f"switch: {', '.join(map(shown, ports))}, since each receives all others" for ports in switches)
 
 
 def _fabric(
