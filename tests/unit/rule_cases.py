@@ -165,10 +165,6 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{NANO} --reasoning-parser nano_v3"),
         serve(f"{NANO} --reasoning-parser nano_v3 --reasoning-parser-plugin /m/nano_v3.py"),
     ),
-    "R038": (
-        run("vllm-node:1", f"vllm serve {NANO} --reasoning-parser nano_v3", vllm_version="0.18.0"),
-        run("vllm-node:1", f"vllm serve {NANO} --reasoning-parser nemotron_v3", vllm_version="0.18.0"),
-    ),
     "R039": (serve(f"{SUPER} --quantization fp4"), serve(f"{SUPER} --quantization modelopt")),
     "R040": (
         serve(f"{QWEN36} --enable-auto-tool-choice --tool-call-parser hermes"),
@@ -250,7 +246,6 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "R079": (serve(f"{QWEN36} {MTP}"), serve(f"{QWEN36_DENSE} {MTP}")),
     # prefix
     "R081": (serve(QWEN36, "0.27.1"), serve(QWEN36, "0.28.0")),
-    "R082": (serve(CODER_NEXT), serve(f"{CODER_NEXT} --enable-prefix-caching")),
     "R083": (
         serve(f"{SUPER} --enable-prefix-caching", "0.19.1"),
         serve(f"{SUPER} --enable-prefix-caching --mamba-cache-mode align", "0.19.1"),
@@ -588,6 +583,8 @@ CASES: dict[str, tuple[Launch, Launch]] = {
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 OFFLOADING = """--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'"""
 MORE: list[tuple[str, Launch]] = [
+    ("R081", serve(CODER_NEXT)),
+    ("R037", run("vllm-node:1", f"vllm serve {NANO} --reasoning-parser nano_v3", vllm_version="0.18.0")),
     ("X19", serve(f"{PLAIN} {OFFLOADING}", "0.33.0", env=EXPANDABLE)),
     ("R119", serve(f"{GEMMA_MOE} -pp 2", group=PAIR)),
     ("R044", serve(f"{QWEN36} {draft(method='mtp', model='a/head', num_speculative_tokens=3)}")),

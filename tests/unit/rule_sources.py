@@ -22,6 +22,7 @@ NOT_CHECKABLE = {
 
 # The same statement from another place -> the rule that checks it.
 SAME_AS = {
+    "R038": "R037",
     "R051": "R052",
     "X1": "R076",
     "X2": "R142",
@@ -44,7 +45,8 @@ SAME_AS = {
     "L10": "R118",
     "L12": "R103",
     "L14": "R112",
-    "L15": "R082",
+    "L15": "R081",
+    "R082": "R081",
     "L19": "R126",
     "L20": "R037",
 }

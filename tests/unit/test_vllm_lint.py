@@ -18,7 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judg
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-KEYS = {"rule", "kind", "severity", "place", "found", "expected", "remedy", "reason", "source", "silenced"}
+KEYS = {"rule", "kind", "severity", "place", "found", "expected", "remedy", "reason", "source", "since", "silenced"}
 KEYS |= {one.name for one in fields(Place)}
 # What an image was read to know, with one option for releases that are none.
 UNREADABLE = {

@@ -33,12 +33,6 @@ def attention_variable(launch: Launch) -> Hits:
         yield Hit(place, show(variable), expected="--attention-backend", remedy=remedy)
 
 
-def _plugin_parser(launch: Launch) -> bool:
-    """nano_v3 or super_v3 without the file that brings them."""
-    parser = launch.text("--reasoning-parser")
-    return parser in ("nano_v3", "super_v3") and not launch.has("--reasoning-parser-plugin")
-
-
 @catalogue_rule(
     "R037",
     "error",
@@ -46,29 +40,15 @@ def _plugin_parser(launch: Launch) -> bool:
     expected="--reasoning-parser-plugin FILE, or the built-in nemotron_v3 from 0.17.1 on",
     remedy="write --reasoning-parser nemotron_v3 (0.17.1 on), or fetch the plugin and give its path in the container",
     reason="nano_v3 and super_v3 are in no release: the server stops after reading the configuration",
-    source="Spark guide, section 7.3.1; catalogue, reasoning parser",
+    source="Spark guide, section 7.3.1; catalogue, reasoning parser; eugr",
     covers=("catalogue-unknown-name", "catalogue-wrong-value"),
 )
 def parser_without_plugin(launch: Launch) -> Hits:
-    """The reasoning parser nano_v3 without its plugin."""
-    if _plugin_parser(launch) and launch.family != "eugr":
-        yield Hit(argv("--reasoning-parser"), show(launch.text("--reasoning-parser")))
-
-
-@catalogue_rule(
-    "R038",
-    "warning",
-    lasts="image",
-    expected="the mod that ships the plugin, and --reasoning-parser-plugin",
-    remedy="build the image with the mod, or write --reasoning-parser nemotron_v3 (0.17.1 on)",
-    reason="it runs only where eugr's mod put the plugin into the image, which the plan can't see",
-    source="migration note, final configuration; eugr",
-    covers=("catalogue-unknown-name", "catalogue-wrong-value"),
-)
-def parser_without_mod(launch: Launch) -> Hits:
-    """The reasoning parser nano_v3 in eugr's image without its plugin."""
-    if _plugin_parser(launch) and launch.family == "eugr":
-        yield Hit(argv("--reasoning-parser"), show(launch.text("--reasoning-parser")))
+    """The reasoning parser nano_v3 or super_v3 without its plugin; a warning in eugr's image."""
+    parser = launch.text("--reasoning-parser")
+    if parser in ("nano_v3", "super_v3") and not launch.has("--reasoning-parser-plugin"):
+        by_mod = launch.family == "eugr"  # runs where eugr's mod put the plugin into the image, which nobody sees
+        yield Hit(argv("--reasoning-parser"), show(parser), "warning" if by_mod else None)
 
 
 @catalogue_rule(

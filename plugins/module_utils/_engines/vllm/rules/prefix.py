@@ -16,28 +16,15 @@ _PLACE = argv("--enable-prefix-caching")
     {"0.11.0..0.27.1": "hint"},
     expected="--enable-prefix-caching",
     remedy="write it (0.11.0 forces it off)",
-    reason="off by default for hybrid models before 0.28.0: every request computes its whole prompt",
-    source="migration note, prefix caching status; vllm/model_executor/models/config.py",
+    reason="off by default for hybrid models before 0.28.0: every request computes its whole prompt, and that of a "
+    "coding agent grows each turn",
+    source="migration note, prefix caching status; Spark guide, section 7.1.3; vllm/model_executor/models/config.py",
 )
 def hybrid_without_cache(launch: Launch) -> Hits:
-    """A hybrid model before 0.28.0 without --enable-prefix-caching."""
-    if launch.model.hybrid and launch.switch("--enable-prefix-caching") is None:
-        yield Hit(_PLACE, "not given")
-
-
-@rule(
-    "R082",
-    {"0.11.0..0.27.1": "warning"},
-    expected="--enable-prefix-caching",
-    remedy="write it",
-    reason="coding agents send a growing prompt each turn: 0 % hits without it",
-    source="Spark guide, section 7.1.3",
-    covers=("R081",),
-)
-def coder_next_without_cache(launch: Launch) -> Hits:
-    """Qwen3-Coder-Next before 0.28.0 without --enable-prefix-caching."""
-    if launch.model.family == "qwen3-coder-next" and not launch.switch("--enable-prefix-caching"):
-        yield Hit(_PLACE, "not given")
+    """A hybrid model before 0.28.0 without --enable-prefix-caching; a warning for Qwen3-Coder-Next."""
+    given, coder = launch.switch("--enable-prefix-caching"), launch.model.family == "qwen3-coder-next"
+    if (launch.model.hybrid and given is None) or (coder and not given):
+        yield Hit(_PLACE, "not given", "warning" if coder else None)
 
 
 @rule(
