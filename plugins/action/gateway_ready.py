@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action of gb10.fleet.gateway_ready: reads a client's key on the controller, and has the host ask with it."""
+"""Action of gb10.fleet.gateway_ready: reads a secret on the controller, and has the host ask with it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ class ActionModule(Asking):
         result: dict[str, Any] = super().run(tmp, task_vars)
         if self._task.check_mode:
             return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
-        clients = self._task.args["clients"]
+        client, source = self._task.args.get("client"), self._task.args["secret"]
+        text = self._loader.get_text_file_contents(source)
         try:
-            key = first_key(self._loader.get_text_file_contents(clients))
+            key = text.strip() if client else first_key(text)
         except ValueError as problem:
-            raise AnsibleActionFail(f"{clients}: {problem}") from None
-        asked = {"proof": self._task.args["proof"], "key": key}
+            raise AnsibleActionFail(f"{source}: {problem}") from None
+        asked = {"client": client, "proof": self._task.args["proof"], "key": key}
         try:
             answer = self.ask("gb10.fleet.gateway_ready", asked, task_vars or {}, GATEWAY_ANSWERS)
         except NoAnswerError as why:

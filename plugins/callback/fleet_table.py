@@ -100,8 +100,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
     def v2_runner_item_on_ok(self, result: Any) -> None:
         if result.task.resolved_action == "gb10.fleet.service_ready":
             self._note(result.host.get_name(), result.result)
-        elif result.task.resolved_action == "gb10.fleet.client_ready" and "answer" in result.result:
-            self._clients[result.result["client"]] = result.result["answer"]
+        elif result.task.resolved_action == "gb10.fleet.gateway_ready" and "answers" in result.result:
+            self._clients |= result.result["answers"]
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if not ignore_errors:

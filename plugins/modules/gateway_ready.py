@@ -6,34 +6,41 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gateway_ready
-short_description: Prove that the gateway of a host does what clients need
+short_description: Prove that the gateway of a host, or a client of it, does what people need
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Asks the gateway over TLS as a client does. Without a key it has to refuse, with the first client's it has to list
     the planned models, and bring an answer of each that is asked in JSON.
-  - Waits some seconds for a gateway that has just read its files.
+  - Or uses O(client) as people do, on its host. Open WebUI has to let its first account in, to list the gateway's
+    models, and to bring an answer of one. Hermes Agent has to refuse who has no key, and to answer who has.
+  - Waits some seconds for a gateway that has just read its files, and some minutes for a client that
+    starts for the first time.
 options:
+  client:
+    description: The client to use; without it the gateway is asked.
+    type: str
   proof:
-    description: C(proof) of C(gateway) in the host's slice of the plan.
+    description: C(proof) of C(gateway) in the host's slice of the plan, or of the client in its C(clients).
     type: dict
     required: true
-  clients:
-    description: The owner's file of clients and their keys on the controller.
+  secret:
+    description: A file on the controller, of O(client) its own secret, of the gateway the owner's file of clients and
+      their keys.
     type: path
   key:
-    description: The key of a client, which the action reads in O(clients).
+    description: The client's secret, or the first key of that file, which the action reads.
     type: str
 attributes:
   check_mode:
-    description: Is skipped, since a gateway that was not started has no answer.
+    description: Is skipped, since what was not started has no answer.
     support: partial
     details: Reads nothing and says so.
   diff_mode:
     description: Changes nothing, so there is no diff.
     support: none
   action:
-    description: Reads the client's key on the controller, also one that ansible-vault encrypted.
+    description: Reads O(secret) on the controller, also one that ansible-vault encrypted.
     support: full
 """
 
@@ -41,33 +48,43 @@ EXAMPLES = r"""
 - name: Prove the gateway
   gb10.fleet.gateway_ready:
     proof: "{{ fleet_slice.gateway.proof }}"
-    clients: secrets/clients.yml
+    secret: secrets/clients.yml
+
+- name: Prove the clients
+  gb10.fleet.gateway_ready:
+    client: "{{ item.name }}"
+    proof: "{{ item.proof }}"
+    secret: "{{ (item.secrets | last).source }}"
+  loop: "{{ fleet_slice.clients }}"
 """
 
 RETURN = r"""
 answers:
-  description: What each model answered, by its name.
+  description: What each model answered, by its name; of O(client) what one answered through it, by the client's name.
   returned: success
   type: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.gateway import GatewayError, prove
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import client, gateway
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            "client": {"type": "str"},
             "proof": {"type": "dict", "required": True},
-            "clients": {"type": "path"},
+            "secret": {"type": "path", "no_log": False},  # a path
             "key": {"type": "str", "no_log": True},
         },
         supports_check_mode=True,  # its action asks nothing then
     )
+    name, asked = module.params["client"], (module.params["proof"], module.params["key"] or "")
     try:
-        answers = prove(module.params["proof"], module.params["key"] or "")
-    except (GatewayError, OSError, ValueError) as problem:
-        module.fail_json(msg=f"the gateway: {problem} [gateway]")
+        answers = {name: client.prove(*asked)} if name else gateway.prove(*asked)
+    except (client.ClientError, gateway.GatewayError, OSError, ValueError) as problem:
+        what = f"the client {name}: {problem} [client]" if name else f"the gateway: {problem} [gateway]"
+        module.fail_json(msg=what)
     module.exit_json(changed=False, answers=answers)
 
 

@@ -129,7 +129,6 @@ GATEWAY: Spec = {
         }
     },
 }
-CLIENT: Spec = {"type": "map", "options": dict.fromkeys(("client", "answer"), _TEXT)}
 CLIENTS: Spec = {
     "type": "map",
     "options": {

@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An imitation of Open WebUI and of Hermes' API: what `client_ready` asks, answered by the gateway as they do."""
+"""An imitation of Open WebUI and of Hermes' API: what `gateway_ready` asks, answered by the gateway as they do."""
 
 from __future__ import annotations
 
