@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
-from ..._base.findings import Finding, error, hint, ordered, warning
+from ..._base.findings import Finding, memory_error, memory_hint, memory_warning, ordered
 from ..._base.gb10 import fact
 from ..._base.place import Place
 from ..._base.sizes import gib, size
@@ -43,6 +44,9 @@ from .estimate import (
 from .pools import Pool, bearable_utilization, pools
 
 _CONSTANTS = "data/gb10.yml"
+error, warning, hint = (
+    partial(build, source="docs/memory.md") for build in (memory_error, memory_warning, memory_hint)
+)
 
 
 @dataclass(frozen=True)
@@ -331,8 +335,6 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
             found="the size of the weights isn't known, so that no memory can be planned for them",
             expected="model.weights_bytes, or a calibration in the recipe",
             remedy=f"write model.weights_bytes: {demand.weights_files}",
-            source="docs/memory.md",
-            kind="memory",
         )
         return
     if share.non_kv.weights_source == demand.weights_source and demand.weights_bounds:
@@ -344,8 +346,6 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
             f"{demand.weights_source}",
             expected="the sum of the safetensors files",
             remedy="write model.weights_bytes, which the hub shows, for tighter bounds; the first boot makes it exact",
-            source="docs/memory.md",
-            kind="memory",
         )
     yield from _boot_differs(demand, share.non_kv)
     # without a cache nothing is cut from it; one of a known size is pinned
@@ -360,8 +360,6 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
             found=f"eager loading needs {size(share.non_kv.weights + extra)} for a while, {size(free)} are free",
             expected="a load that fits beside what already runs",
             remedy='write "safetensors-load-strategy: lazy"',
-            source="docs/memory.md",
-            kind="memory",
         )
 
 
@@ -375,8 +373,6 @@ def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
             found=f"{size(shown.total.expected)} beside the KV pool, {shown.source}",
             expected=f"{size(planned.total.high)} at most ({planned.source})",
             remedy="write what the boot has shown into memory.calibrations of a recipe of your own (docs/memory.md)",
-            source="docs/memory.md",
-            kind="memory",
         )
 
 
@@ -398,8 +394,6 @@ def _utilization_too_low(demand: Demand, share: Share, non_kv: NonKv, total: int
             f"{size(non_kv.total.expected)}",
             expected="room for a KV pool",
             remedy=remedy,
-            source="docs/memory.md",
-            kind="memory",
         )
 
 
@@ -410,8 +404,6 @@ def _shared_profile(demand: Demand, host: str) -> Finding:
         found=f"the KV pool is what profiling leaves, on {host}, where other services start as well",
         expected="a pool that a neighbour's start doesn't change",
         remedy=f"take {demand.share_option} out, so that the workload decides, or write {demand.pool_option}",
-        source="docs/memory.md",
-        kind="memory",
     )
 
 
@@ -424,8 +416,6 @@ def _crowded(demand: Demand, host: str) -> Finding:
         "the rest",
         remedy="write what isn't known, model.config and model.weights_bytes (docs/recipes.md), or, for one of them, "
         f"workload.pool in GiB and {demand.share_option}",
-        source="docs/memory.md",
-        kind="memory",
     )
 
 
@@ -452,8 +442,6 @@ def _host_findings(
             found=found,
             expected=expected,
             remedy=remedy,
-            source="docs/memory.md",
-            kind="memory",
         )
     elif left.expected < floor or left.low < 0:
         yield warning(
@@ -462,8 +450,6 @@ def _host_findings(
             found=f"{size(left.expected)} left, between {size(left.low)} and {size(left.high)} ({taken})",
             expected=f"{expected}, and nothing missing where all takes the most",
             remedy=remedy,
-            source="docs/memory.md",
-            kind="memory",
         )
 
 
