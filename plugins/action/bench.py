@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.bench: reads an earlier run, shows what was measured, and keeps it beside the inventory."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.bench_load: what a host measured counts only if it is whole."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import NotWholeError

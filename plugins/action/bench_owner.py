@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.bench_owner: llama-benchy on the controller, between two looks at who else asks."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

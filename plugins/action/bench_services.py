@@ -4,8 +4,6 @@
 A service that can't be measured is an answer too: the task never fails, so that all else goes on.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.bundle: the plan in, a folder with everything that it names out; runs on the controller."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

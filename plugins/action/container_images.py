@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Shows the progress of the module of the same name, which holds the documentation."""
 
-from __future__ import annotations
-
 from ansible_collections.gb10.fleet.plugins.plugin_utils._watched import WatchedAction
 
 

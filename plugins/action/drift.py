@@ -4,8 +4,6 @@
 A run on the whole fleet keeps its history and writes the reports; a limited one only shows what it found.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

@@ -4,8 +4,6 @@
 A host that can't be read is an answer too: the task never fails, so that the other hosts are compared.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

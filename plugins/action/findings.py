@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.findings: what was found, in its own words and once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.firewall_apply: loads the rules on the host, and confirms them over a new SSH connection."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

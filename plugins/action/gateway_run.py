@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.gateway_run: reads on the controller what no plan holds, keys and the certificate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.subject import secrets_of

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.host_files: reads the files of this collection that the host is to have."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

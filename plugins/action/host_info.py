@@ -4,8 +4,6 @@
 With a view of the plan it asks in the same call for all that a converge compares.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

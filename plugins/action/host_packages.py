@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.host_packages: a host that lacks no package costs one short command, without Python there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.host_removal: takes from the host's slice what the host has to look for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.host_update: what a host says of a step of its update, in bounds."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec

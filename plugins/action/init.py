@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.init: readings in, files and a screen out. Reaches no host."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.init_hosts: from nothing to machines that let this account in. It changes none of them."""
 
-from __future__ import annotations
-
 import getpass
 import secrets
 import shlex

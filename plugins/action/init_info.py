@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.init_info: what a machine shows of itself, in bounds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ansible.errors import AnsibleActionFail

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.model_prune: what a host says of the models that it removed, in bounds."""
 
-from __future__ import annotations
-
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.netplan_apply: starts the change on the host, and confirms it over a new SSH connection."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

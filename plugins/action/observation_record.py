@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.observation_record: the module keeps the document on the host, this its controller's copy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

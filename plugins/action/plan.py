@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.plan: the inventory's variables in, the plan out; runs on the controller, reaches no host."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

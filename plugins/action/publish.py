@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.publish: the plan in, a signed slice a host out; runs on the controller, reaches no host."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import UTC, datetime

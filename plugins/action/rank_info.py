@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.rank_info: what a host says of its ranks, in bounds, and such as the table can show."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.answer import RANKS

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.recipe_new: runs on the controller, reaches no host."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.rollout: decides on the controller, by the plan and by what hosts say of their ranks."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.secret_files: reads the secrets on the controller, and renders what the host gets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import Managed

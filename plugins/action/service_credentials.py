@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.service_credentials: reads what no plan holds on the controller, and knows whose it is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.subject import credentials

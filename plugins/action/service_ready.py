@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.service_ready: waits in the controller, so that a person sees progress."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.speed_proof: compares on the controller what was measured; reaches no host."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ansible.errors import AnsibleActionFail

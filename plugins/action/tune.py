@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.tune: plans each candidate before it is tried, and keeps the search beside the inventory."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

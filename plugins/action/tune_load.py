@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.tune_load: each round moves the deadline by which the host puts back what served before."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.unconverged: compares on the controller what hosts have answered; reaches no host."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ansible.utils.display import Display

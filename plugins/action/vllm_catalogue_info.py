@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.vllm_catalogue_info: what a host says of an image's vLLM, in bounds."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec

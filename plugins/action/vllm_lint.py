@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.vllm_lint: the catalogue lies on the controller, so nothing runs on the host."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What several modules have in common in check mode and diff mode."""
 
-from __future__ import annotations
-
 
 class ModuleDocFragment:
     """Used as ``extends_documentation_fragment: [gb10.fleet.attributes.reads_only]``."""

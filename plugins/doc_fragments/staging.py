@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The options that the modules have in common that bring images and models (`_base.staging.ARGUMENTS`)."""
 
-from __future__ import annotations
-
 
 class ModuleDocFragment:
     """Used as ``extends_documentation_fragment: [gb10.fleet.staging]``."""

@@ -4,8 +4,6 @@
 How long it may take is the task's ``timeout``.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar

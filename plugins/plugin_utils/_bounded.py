@@ -5,8 +5,6 @@ Ansible's connections collect all that a host sends before anybody may look at i
 A task runs in a process of its own, so that what is bounded is one task of one host.
 """
 
-from __future__ import annotations
-
 import contextlib
 import resource
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ The public key travels with the inventory, which is how the closed room knows wh
 is used counts where none came along.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An action whose options are those that its module documents, and no second copy of them."""
 
-from __future__ import annotations
-
 import importlib
 from abc import abstractmethod
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ A worker that uses a filter of a collection imports the files of all before it (
 of which workers are copies, loads a task's action beforehand (`plugins/strategy/linear.py`), and with it this.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 

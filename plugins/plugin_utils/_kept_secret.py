@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Secrets that a run makes for the owner, kept on the controller beside the inventory."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from pathlib import Path

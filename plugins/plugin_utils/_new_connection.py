@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Connections that are surely new: a change is confirmed by the proof that SSH still comes in, as no old one can."""
 
-from __future__ import annotations
-
 from typing import Any
 
 # A shared connection may outlive the way to the host, whether Ansible or the owner's own ssh configuration keeps it.

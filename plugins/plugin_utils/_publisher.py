@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Signs what is published, by OpenSSH's own program, and packs this collection for hosts that run it themselves."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Asks the person at the terminal. Where nobody sits there, or who does gives up, one sentence ends the run."""
 
-from __future__ import annotations
-
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless

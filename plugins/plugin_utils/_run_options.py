@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Decides whether a playbook may run with `--tags`, `--skip-tags` or `--start-at-task`."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Iterable
 

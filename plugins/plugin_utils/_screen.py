@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is shown beside Ansible's own lines: never in the way of a program that reads them, and a refusal once."""
 
-from __future__ import annotations
-
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.errors import AnsibleAction
 from ansible.utils.display import Display

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What no plan holds, as it is to be on a host: made of the controller's files, also those of ansible-vault."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ansible.errors import AnsibleActionFail

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """sudo's message where Ansible says only that a module gave no answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs a long module in the background of its host and shows, while it works, what it writes to its progress file."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import shlex

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MOST = 78_000
 
 
-def test_plugins_grow_only_by_a_commit_that_says_why() -> None:
+def test_plugins_grow_only_by_a_commit_with_its_reason() -> None:
     listed = subprocess.run(["git", "ls-files", "-z", "plugins"], cwd=ROOT, capture_output=True, text=True, check=True)
     files = [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
     lines = sum(file.read_bytes().count(b"\n") for file in files)

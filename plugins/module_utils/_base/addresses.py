@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """IP addresses as owners write them."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Callable, Iterator
 

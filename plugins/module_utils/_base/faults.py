@@ -5,8 +5,6 @@ An answer is checked at the door (`_subjects.form`); whatever is raised while it
 judged, and nothing else.
 """
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``data/gb10.yml``: what holds for every GB10 machine, each entry ``{value, reason, source}``."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@
 Lowest first: GB10, fabric, recipe, service, host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

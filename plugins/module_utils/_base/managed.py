@@ -11,8 +11,6 @@ A subject's part of a slice may hold, at any depth::
 `host_files` writes them, and drift compares them; neither knows the subject.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

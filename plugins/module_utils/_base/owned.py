@@ -8,8 +8,6 @@ it, a removal takes it. So a pattern that could match anything of somebody else'
     /usr/local/lib/gb10-fleet/peer/**          all files below a folder of ours
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping

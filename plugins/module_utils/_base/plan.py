@@ -5,8 +5,6 @@ docs/architecture.md, "The plan", says what each part means. `_plan.fleet.plan_f
 keys here equal to those of real plans.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal, TypedDict
 
 from .slice import Slice

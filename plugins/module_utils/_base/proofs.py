@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Why a rule or a row may refuse, and since when: ``data/proofs.yml``, and the same keys of ``data/known_bad.yml``."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where in a plan (`_plan.fleet.plan_fleet`) a rank of a service is."""
 
-from __future__ import annotations
-
 from .plan import Plan
 from .slice import ServiceSlice
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a person reads: aligned tables."""
 
-from __future__ import annotations
-
 import itertools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Files on the controller that hold a secret of the owner's: how one is read, and who else may read it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path

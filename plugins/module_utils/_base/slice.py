@@ -5,8 +5,6 @@ A test holds the types equal to the slices of real plans. The file of a rank has
 reads it, `_on_host.rank.service.Service`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict, final
 

@@ -5,8 +5,6 @@ Each package has its own, in ``subject.py``; `_subjects.registry` lists them onc
 with Python's standard library alone.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

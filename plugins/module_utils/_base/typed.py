@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The spec of a value, made from its type: what mypy knows of an answer is what it is checked for."""
 
-from __future__ import annotations
-
 import types
 from typing import Annotated, Any, NotRequired, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 

@@ -4,8 +4,6 @@
 PyYAML comes with Ansible, so the controller has it; hosts don't, which is why it is imported only where a text is read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from typing import Any

@@ -2,8 +2,6 @@
 """What owners and recipes declare, checked and with its defaults, as types. `tests/unit/test_declared_types.py` holds
 each equal to its spec. Flags and variables have free keys, and whatever values their engine takes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 

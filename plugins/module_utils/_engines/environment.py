@@ -5,8 +5,6 @@ Every variable says why it is set and where that is known from. The GID index is
 (`_on_host.gids`).
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@
 CPU and GPU of a GB10 share one memory, so that a cache "in the host's memory" takes from the same bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

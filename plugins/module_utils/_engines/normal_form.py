@@ -6,8 +6,6 @@ and dashes for the same option (vllm/utils/argparse_utils.py, FlexibleArgumentPa
 normal form: names with dashes, one map for an option with parts. Everything behind the first dot keeps its spelling.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -9,8 +9,6 @@ is the same, so that no boot makes the next run change something.
 there. What a host has shown counts for the services whose head it is, and for no other: it may have been taken over.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

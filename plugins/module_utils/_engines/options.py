@@ -4,8 +4,6 @@
 A catalogue is a file of ``data/``, which ``tools/engine_catalogue.py`` writes by asking the real program.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

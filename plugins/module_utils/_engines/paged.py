@@ -6,8 +6,6 @@ and the plan says so. What such an engine takes beside weights and pool nobody h
 what it reckons with instead.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

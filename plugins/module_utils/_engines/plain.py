@@ -2,8 +2,6 @@
 """What an engine answers that drafts nothing, takes no adapters, proposes nothing, is not tuned, needs no file or
 variable of its own, and listens at its service's port alone."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The ports of a service on several hosts: they follow from its own, so that a further service moves none."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 # Linux takes ports for outgoing connections from 32768 on (net.ipv4.ip_local_port_range).

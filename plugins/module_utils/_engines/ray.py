@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ray below an engine on several hosts: each container is a node, and the head's starts the engine once all are in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .._base import layout

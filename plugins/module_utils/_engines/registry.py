@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every engine by the name that a recipe writes, `engine: NAME`."""
 
-from __future__ import annotations
-
 from .interface import Engine
 from .llama_cpp.engine import LlamaCpp
 from .sglang.engine import Sglang

@@ -5,8 +5,6 @@ The plan, the linter and drift hold the data. Words are made at the very end, fo
 a person who reads them; nobody takes them apart again. No value passes through a shell, so that JSON survives as it is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ subject (`_subjects.registry`) describe the fleet, ``fleet_host`` one host. Anyt
 a misspelling.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

@@ -4,8 +4,6 @@
 Same declaration in, same plan out, byte for byte: no clock, no random, no order of a map.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast

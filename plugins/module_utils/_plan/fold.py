@@ -5,8 +5,6 @@ An owner can change what he wrote. A rule that finds fault with a value that the
 the workload; where the memory doesn't suffice at all, that is the finding, and the rest follows from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 

@@ -2,8 +2,6 @@
 """Files on the controller that hold a secret: a service's API key, which the owner names or a run makes for him,
 passwords of registries and the hub's token."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every port that a service opens on its hosts, and for whom."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from .._base.slice import ListenRow

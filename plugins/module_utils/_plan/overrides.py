@@ -2,8 +2,6 @@
 """A recipe's image and model with what a service writes otherwise. Another image or another model is another thing:
 what the recipe says of its own does not hold for it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

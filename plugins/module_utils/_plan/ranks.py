@@ -4,8 +4,6 @@
 What stands in that file, key by key: docs/architecture.md, "A service and its ranks".
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@
 So there is one judgement, and a recipe that passes here has no error of its own in a fleet either.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``hosts.<host>.services``: each service that has a rank on the host, as roles, status, proof and drift take it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The plan for a person to read, and for a machine."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import textwrap

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The systemd unit that owns a service's rank on one host."""
 
-from __future__ import annotations
-
 from .._base import layout
 from .._base.layout import LIBRARY, container, rank_file
 from .._on_host.rank.service import Limits

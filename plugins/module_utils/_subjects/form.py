@@ -4,8 +4,6 @@
 A part that does not fit is one that could not be read; what fails later is a fault of this collection.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args, get_type_hints
 

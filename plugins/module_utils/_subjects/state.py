@@ -2,8 +2,6 @@
 """Reading a host: /proc and read-only commands in, plain data out. `_plan.preflight.needs` and `_operations.drift`
 judge it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import platform

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What `llama-server` logs of its memory while it starts, with --log-verbosity 4."""
 
-from __future__ import annotations
-
 import re
 
 from ..memory.boots import BootLog

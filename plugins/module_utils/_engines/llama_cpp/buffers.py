@@ -5,8 +5,6 @@ Source: src/llama-kv-cache.cpp and llama-kv-cache-iswa.cpp for the cache; what i
 (`decoder`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

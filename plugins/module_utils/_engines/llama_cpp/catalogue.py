@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The options of `llama-server` by release, as its own ``--help`` prints them: ``data/llama_cpp_catalogue.json``."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -5,8 +5,6 @@ The order of tensors is that of release 0.7.0 (build 11669), as it prints it wit
 another buffer. Source: src/llama-graph.cpp, src/models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@
 Source: tools/mtmd/clip.cpp and models of llama.cpp, release 0.7.0 (build 11669).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

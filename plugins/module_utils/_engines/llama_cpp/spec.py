@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What holds for llama.cpp whatever the service."""
 
-from __future__ import annotations
-
 from ..interface import EngineSpec, KeyFile, TlsFiles
 
 _TAKE_OUT = "take it out"

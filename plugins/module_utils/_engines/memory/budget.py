@@ -16,8 +16,6 @@ a declared workload is met with ``--kv-cache-memory-bytes``, exact in every rele
 the service takes at most, so that vLLM itself refuses to start where the memory isn't there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial

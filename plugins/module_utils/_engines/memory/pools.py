@@ -5,8 +5,6 @@ A pool is as declared, or `least`: what its workload needs at once at full lengt
 host's floor. One of which nothing is declared is `least` where that fits, else it shares the rest with the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A recipe for a model that nobody wrote one for, from its checkpoint; and the same as a file for its owner to edit."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -7,8 +7,6 @@ The first two write a shell command with ``{placeholders}`` and their values; th
 privileged containers, and what the plan decides itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

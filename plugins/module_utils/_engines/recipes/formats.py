@@ -3,8 +3,6 @@
 command, its image, its variables. A part of another type than it should have is left out; `_engines.recipes.foreign`
 checks the rest."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

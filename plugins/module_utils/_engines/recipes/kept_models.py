@@ -2,8 +2,6 @@
 """Checkpoints (`_facts.models.checkpoint`) that were read once, kept beside the inventory: plans need no hub from then
 on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

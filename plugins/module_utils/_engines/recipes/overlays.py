@@ -4,8 +4,6 @@
 The stores are never edited: every overlay is a file of its own, mounted read-only over the one that it replaces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 

@@ -6,8 +6,6 @@ with models' config.json files, ``overlays/`` with small files that are mounted 
 ``builds/`` with a folder for each image that a host builds itself.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import json

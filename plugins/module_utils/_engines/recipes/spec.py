@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The shape of a recipe: how one model is served well on GB10, as a spec for `_base.schema.check`."""
 
-from __future__ import annotations
-
 from ..._base.schema import Spec
 from ..._facts.models.purpose import CHAT, KINDS
 from ..._facts.models.stored import GGUF

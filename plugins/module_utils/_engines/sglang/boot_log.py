@@ -5,8 +5,6 @@ Source: model_executor/model_runner.py ("Load weight end") and managers/schedule
 from 0.5.3 to 0.5.23. It counts in GiB and prints GB.
 """
 
-from __future__ import annotations
-
 import re
 
 from ..memory.boots import BootLog

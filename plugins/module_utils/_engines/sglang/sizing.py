@@ -6,8 +6,6 @@ free once the weights are loaded, less 1 - --mem-fraction-static of what was fre
 most. On a memory that CPU and GPU share, free is MemAvailable (since 0.5.9).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What holds for SGLang whatever the service."""
 
-from __future__ import annotations
-
 import re
 
 from ..interface import EngineSpec, KeyFile, TlsFiles

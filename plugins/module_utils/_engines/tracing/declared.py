@@ -2,8 +2,6 @@
 """``tracing`` of a service: the collector that its engine sends OpenTelemetry spans to, and headers for it that are
 secret."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ The one entry is the list of its source at commit 00209af149e7 (tensorrt_llm/com
 release: images are not judged by it. Releases come in by ``tools/engine_catalogue.py``, from their images.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from pathlib import Path

@@ -6,8 +6,6 @@ needs none: ranks are actors of Ray (orchestrator_type: ray, a prototype since 1
 ask each other for the group's token.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ Source: tensorrt_llm/_torch/pyexecutor/_util.py, `_cal_max_tokens` of 1.0 and `_
 beside the peak of a batch, times kv_cache_config.free_gpu_memory_fraction, and kv_cache_config.max_tokens at the most.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ of --max-loras places, of --max-lora-rank whatever an adapter's own rank is (vll
 and keeps each adapter that it has loaded in the host's memory as well, which is the same memory on a GB10.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

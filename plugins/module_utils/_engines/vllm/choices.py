@@ -2,8 +2,6 @@
 """What of vLLM a search may change to make a service faster. What doesn't go with a model, an image or a host, the
 catalogue and the rules refuse before it is tried, so that nothing of that is here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

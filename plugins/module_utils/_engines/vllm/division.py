@@ -4,8 +4,6 @@
 From the shape in config.json alone. What somebody has measured otherwise is a rule (`rules`), not a number here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

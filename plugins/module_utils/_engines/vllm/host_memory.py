@@ -6,8 +6,6 @@ vllm/distributed/kv_transfer/kv_connector/factory.py (which connectors there are
 .../v1/simple_cpu_offload_connector.py, vllm/config/{cache,kv_transfer,multimodal}.py. LMCache: lmcache/v1/config.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A GB10 has one GPU, so ranks are hosts. What the model's shape allows is `divisi
 otherwise is a rule (`rules.group`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The options that a service's vLLM starts with on one host, as the plan has decided them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

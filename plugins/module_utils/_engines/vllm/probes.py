@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How a supervisor sees that `vllm serve` loads, serves and lives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ..._base.layers import Value

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What holds for vLLM whatever the service."""
 
-from __future__ import annotations
-
 from ..._base.schema import Spec
 from ..interface import EngineSpec, KeyFile, TlsFiles
 from .text.boot_log import LINES

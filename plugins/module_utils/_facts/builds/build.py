@@ -5,8 +5,6 @@ Everything that goes in is named by its hash: files of the folder by sha256, ima
 What BuildKit fetches by itself it compares with those; steps have no network unless the build says why.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -4,8 +4,6 @@
 Source: Dockerfile reference, as BuildKit 0.12 and newer read it (docker/docs of moby/buildkit).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

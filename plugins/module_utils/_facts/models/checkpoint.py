@@ -4,8 +4,6 @@
 ``CHECKPOINT`` is its shape, on its way in and in the file that is kept of it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

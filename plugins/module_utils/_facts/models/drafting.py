@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which way of speculative decoding an engine takes where its owner names only the drafter."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ they are; experts and dense MLPs are what every method is for; of attention, rec
 prediction layer some quantize all and some none. That, and nothing else, makes the bounds.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,6 @@
 """What a model is for, as its recipe writes it (``kind``), and a service, as its owner does: in ``workload`` of
 fleet_services, and for the linter."""
 
-from __future__ import annotations
-
 from ..._base.schema import Spec
 
 CHAT, TRANSCRIBE = "chat", "transcribe"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Over the services of a host: which of them changed, and what they read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from posixpath import dirname
 from typing import Any

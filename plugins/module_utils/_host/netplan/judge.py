@@ -6,8 +6,6 @@ claims is read from the result, so that `match:` patterns, files that override e
 covered.
 """
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 import re

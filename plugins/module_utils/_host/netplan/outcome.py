@@ -4,8 +4,6 @@
 The controller reads and writes plain files with `cat` and `printf`, so that it needs no program of ours on the host.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@
 And the links that it comes over.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

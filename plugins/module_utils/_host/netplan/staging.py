@@ -5,8 +5,6 @@ The script needs a shell, netplan or `ip`, nothing else. It runs where the guard
 after a change whose settling failed, that in /etc at boot.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import shlex

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a module answers from a host: checked by size, depth and form before anything is done with it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads files: what they are, their sums, owners and modes. Opens nothing that it was not asked for, writes nothing."""
 
-from __future__ import annotations
-
 import grp
 import hashlib
 import hmac

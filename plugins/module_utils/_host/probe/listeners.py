@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whose a listening port is. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ..._base.reading import Listener, Publishing

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads what a machine brings along before anybody configures it: firmware, GPU, packages at work, sudo, network."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads parts of a state side by side, each within bounded time: a part has a value, or a reason why it has none."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads the running system: kernel and its settings, firmware, packages, units, clock, memory, disks."""
 
-from __future__ import annotations
-
 import platform
 import re
 import shutil

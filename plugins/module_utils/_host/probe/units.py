@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads the state of systemd's units."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from typing import Any

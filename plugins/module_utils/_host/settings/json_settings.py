@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A JSON file that others also write: our keys are merged into theirs, and what we don't name stays as it is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

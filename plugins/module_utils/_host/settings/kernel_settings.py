@@ -4,8 +4,6 @@
 Live values and the files that set them at boot are two things: either can drift without the other.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ shorter: one such run of eight makes Student's interval several times as wide, a
 the wrong findings that are allowed, and what lies in both is the interval.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

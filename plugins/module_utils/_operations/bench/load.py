@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One run of an engine's own load generator on the host of the endpoint, in the service's own container."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

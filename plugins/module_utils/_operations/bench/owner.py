@@ -4,8 +4,6 @@
 Its words and its result are those of release 0.4.0 (llama_benchy/config.py, runner.py, results.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Makes a bundle: fetches what the plan needs and the folder lacks, one thing after the other, the manifest last."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -6,8 +6,6 @@ and what it has is left as it is. Recommended packages are in it as apt installs
 its client only so.
 """
 
-from __future__ import annotations
-
 import email
 import hashlib
 import re

@@ -7,8 +7,6 @@ configuration stays as it is, and the layout's manifest names it and the same la
 pinned digest is kept beside it, document by document, so that the digest can be followed to the layers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

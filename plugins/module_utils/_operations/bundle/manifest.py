@@ -8,8 +8,6 @@ than ``part_bytes`` lies in parts, `parts_of`, on a medium whose names may be FA
 higher one.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

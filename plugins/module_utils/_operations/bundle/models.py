@@ -2,8 +2,6 @@
 """Models of a bundle: the hub's own tool brings them into a model store of the bundle's, which verifies and seals them
 as on a host; then their files go by their sums."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path

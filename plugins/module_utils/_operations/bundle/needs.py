@@ -4,8 +4,6 @@
 An owner's own archives and folders, and what a host of the fleet has, come from nowhere else and are in no bundle.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The bundle's own key: GnuPG makes it, signs by it, and gpgv, which apt brings, checks."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from pathlib import Path

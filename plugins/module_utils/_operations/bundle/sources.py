@@ -5,8 +5,6 @@ The first host of the run that wants a thing gets it from the controller, the ot
 the hub. Nothing else of the plan changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

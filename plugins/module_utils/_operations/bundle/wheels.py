@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Wheels of a bundle, by the locks of hashes that roles install by; and the collection itself."""
 
-from __future__ import annotations
-
 import email
 import hashlib
 import re

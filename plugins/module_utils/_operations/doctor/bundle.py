@@ -6,8 +6,6 @@ long number becomes a word that stands for it, the same word wherever it comes a
 the host.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import re

@@ -2,8 +2,6 @@
 """The judgement: what stops a first run on a host, what will hurt, what will be changed. Over bundles alone, so that a
 host and its file are judged alike."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What doctor.yml prints: a table of the hosts, what their machines are, and each obstacle with its remedy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ..._base.findings import Finding

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is the same on all hosts of a group, or should be: ranks with other drivers or images hang or answer wrongly."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from ..._base.findings import Difference

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A check's result as the map that reports are made of, and its history."""
 
-from __future__ import annotations
-
 from typing import Literal, TypedDict
 
 Verdict = Literal["clean", "drift", "unknown"]

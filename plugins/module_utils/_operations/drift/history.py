@@ -8,8 +8,6 @@ A plain map, kept by the controller beside the reports::
     read    {host: {file of weights: the day (since 1970) when all its bytes were last right}}
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, cast

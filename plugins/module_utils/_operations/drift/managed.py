@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All files, folders and links of a host's slice, and its keys in files of others, over all subjects."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..._base.managed import Managed, ManagedJson

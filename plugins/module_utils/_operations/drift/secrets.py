@@ -7,8 +7,6 @@ the host answers is an HMAC under that salt: neither question nor answer alone r
 knows both, keeps a yes or no, and forgets the rest.
 """
 
-from __future__ import annotations
-
 import hmac
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping

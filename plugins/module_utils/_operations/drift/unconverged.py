@@ -5,8 +5,6 @@ Whatever is not certain is a reason to converge: a role that finds nothing to do
 only where every role would have found all as declared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TypedDict, TypeVar

@@ -8,8 +8,6 @@ gpustack/schemas/deployment_document.py; its backend "Custom" runs an image with
 stands in `env` (worker/serve_manager.py).
 """
 
-from __future__ import annotations
-
 import math
 import re
 import shlex

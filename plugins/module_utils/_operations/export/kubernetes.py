@@ -6,8 +6,6 @@ webhook asks of a name: pkg/webhooks/leaderworkerset_webhook.go. The container i
 becomes another's words here as it becomes those of `docker run` in `_plan.container`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The files of an export: a service's objects as YAML, below what a person does before; and which of them change."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

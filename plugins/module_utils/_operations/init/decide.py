@@ -4,8 +4,6 @@
 The planner itself judges what is proposed: nothing is written that a plan would refuse.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@
 Names that others chose come in here, and `host_name` alone lets them in. What a machine is, its GPU proves later.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which of the recipes that others have run fit on a machine: each is planned there alone, as `recipe_lint` does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..._engines.recipes.recipe import Library

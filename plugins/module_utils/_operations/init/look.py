@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Looks around from the controller: files of this account, one multicast question, and logins that change nothing."""
 
-from __future__ import annotations
-
 import itertools
 import select
 import shlex

@@ -5,8 +5,6 @@ A published slice is read by whoever reaches the folder, so that it names no sec
 `gb10.fleet.pull` was run for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The files by which a host itself ends a trial that its controller has left."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..._base import layout

@@ -6,8 +6,6 @@ to twenty starts no model of all of them finds more (docs/tune.md). The same run
 at random, so that a search goes on where it was ended.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a search has found, how sure that is, and what to write for it."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import math

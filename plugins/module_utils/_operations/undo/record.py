@@ -14,8 +14,6 @@ late: it was begun on a host that an earlier release had converged. What it find
 record only files without our mark are kept.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

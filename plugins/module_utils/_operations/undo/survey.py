@@ -5,8 +5,6 @@ The same look is the plan of a removal, what check mode shows, and the proof aft
 Network and firewall go before, by their own transactions.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import pwd

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What apt and fwupd print, as data. apt is asked in the C locale."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Changes a host: keeps the way back, installs, puts back. By the record each is taken up where it was cut off."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a host says of its updates: the form of the reading, and of the record of an update that is under way."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..._base.received import LINE, checked, parsed

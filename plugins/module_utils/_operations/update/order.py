@@ -8,8 +8,6 @@ or restarting at once, never does a group compute on hosts that differ, and nobo
 model. It costs the restarts one after the other; ``together`` has them at once, and risks all hosts of the group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

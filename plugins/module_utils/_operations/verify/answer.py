@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The form of what hosts answer about ranks, services, gateways and their clients, by the files of this package."""
 
-from __future__ import annotations
-
 from ..._base.schema import Spec
 
 _MOST = 1 << 62

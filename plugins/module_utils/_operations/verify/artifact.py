@@ -6,8 +6,6 @@ ansible-runner puts them into its last event, ``playbook_on_stats``, as ``artifa
 its events ``runner_on_failed`` and ``runner_on_unreachable``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A client of the gateway on its host, used as its people do: sign in, look at the models, chat."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reading one service on its host: the unit, the boot log, and one real request through its own endpoint."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

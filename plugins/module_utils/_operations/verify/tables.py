@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The table of services at the end of a run: what was proved, or how the ranks do."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import textwrap

@@ -5,8 +5,6 @@ Nothing is left of a build that fails: BuildKit names an image only when all its
 far stays in its cache, so that the next try goes on from there.
 """
 
-from __future__ import annotations
-
 import queue
 import re
 import subprocess

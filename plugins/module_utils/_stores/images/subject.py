@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Images: the ones that were staged, and no others behind their names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The lock's file beside the inventory: read at the plan, added to by the run that brought something first."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -7,8 +7,6 @@ thing. digest: the registry's, null where none is known. identity: `_stores.imag
 `_stores.weights.manifest.Manifest.seal`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The peer server as files of a host: our own private utilities, what starts them, and what they may."""
 
-from __future__ import annotations
-
 from ..._base.layout import LIBRARY, UNITS
 from ..._base.slice import Files
 from ..transfer.access import PROGRAM

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads who may come to a host for images and models, and by which public keys and addresses hosts know each other."""
 
-from __future__ import annotations
-
 import pwd
 import socket
 from collections.abc import Iterable, Mapping

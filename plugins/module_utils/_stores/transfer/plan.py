@@ -4,8 +4,6 @@
 Each host passes on what it gets while it gets it, so that the origin sends it about once, however many hosts want it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the modules that remove earlier images and models have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

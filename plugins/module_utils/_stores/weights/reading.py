@@ -3,8 +3,6 @@
 
 The bytes are read by rota, some each night."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Models: the same bytes that were staged and verified, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from posixpath import commonpath
 from typing import Any

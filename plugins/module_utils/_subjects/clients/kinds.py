@@ -4,8 +4,6 @@
 Hermes Agent 0.19.0 was run by these settings behind HAProxy 3.0.11 (its package; 23 November 2026).
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

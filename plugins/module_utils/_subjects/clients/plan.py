@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A client's part of its host's slice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..._base import layout

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The clients on their hosts: their files, units, and secrets made of the controller's files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ..._base.findings import Finding, host_error

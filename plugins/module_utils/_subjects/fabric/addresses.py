@@ -6,8 +6,6 @@ owner wrote, or the next free one in the order written (`declared`). So a cable 
 other, and one with an index keeps its addresses wherever it stands.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

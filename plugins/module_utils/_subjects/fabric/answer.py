@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The form of what hosts answer about their fabric: `_subjects.fabric.reading` and measurements."""
 
-from __future__ import annotations
-
 from ..._base.schema import Spec
 
 _MOST = 1 << 62

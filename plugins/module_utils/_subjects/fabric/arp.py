@@ -5,8 +5,6 @@ A probe as RFC 5227 has it (sender address 0.0.0.0) needs no address of our own 
 out more than a ping does: also a wrong neighbour answers for its own address, and its MAC address says which it is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import socket

@@ -6,8 +6,6 @@ ConnectX-7 that came up degraded is slow in sending alone (six owners' machines,
 is measured with the one before and the one after. A measurement that can't be made is never taken for a good one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

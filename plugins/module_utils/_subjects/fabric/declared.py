@@ -5,8 +5,6 @@ An end is written ``host:port`` (``spark-2:1``), on a link ``host:interface`` (`
 can be seen without any address: unknown hosts and ports, a port used twice, a cable that joins unlike ports.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

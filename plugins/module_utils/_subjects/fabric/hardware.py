@@ -5,8 +5,6 @@ Names, speed and largest MTU as found on machines of NVIDIA and of OEMs (cluster
 half sits behind its own PCIe x4 and carries about half of the port's 200 Gb/s: only both together fill the cable.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..._base.place import Place

@@ -8,8 +8,6 @@ started with the cable in. Sources: NVIDIA/NV-Kernels pull request 271; NVIDIA's
 marker; owners' journals of July to September 2026 (docs/sources.md).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ A reading is what `fabric_info` returns: links, asked, rdma, adapter (`_subjects
 end is known by the MAC address that answers: the readings of all hosts show whose it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 

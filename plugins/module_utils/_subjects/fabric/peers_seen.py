@@ -6,8 +6,6 @@ two halves of a port sit behind one switch in the adapter, so a frame comes to i
 the far port: what a frame proves is a port.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import select

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """ib_write_bw of the perftest package: its argument list, and what it prints."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The fabric's plan: from ``fleet_fabric`` to each host's interfaces, addresses, peers and netplan file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..._base.findings import Finding, fabric_hint

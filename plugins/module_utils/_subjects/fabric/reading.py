@@ -2,8 +2,6 @@
 """Reading a host's fabric: links, neighbours, RDMA devices. Changes nothing; the judgement is
 `_subjects.fabric.judge`."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The shape of ``fleet_fabric`` as its owner writes it, with its defaults; docs/fabric.md explains each key."""
 
-from __future__ import annotations
-
 from typing import NotRequired, TypedDict
 
 from ..._base.gb10 import fact

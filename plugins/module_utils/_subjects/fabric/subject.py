@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Cables, addresses, frames, RDMA devices and GIDs: `_subjects.fabric.judge` over what the hosts read of themselves."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

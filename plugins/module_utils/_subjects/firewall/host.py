@@ -6,8 +6,6 @@ an SSH connection that was opened afterwards; only then the file gets its final 
 boot.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

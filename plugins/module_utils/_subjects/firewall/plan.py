@@ -7,8 +7,6 @@ owner allows. A host without one has nothing of ours open but the APIs that Dock
 are left alone. Where a gateway is declared, the APIs are the gateways' alone, on either kind of host.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable, Iterator
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads a host's packet filter: our file of rules, what the kernel holds, and what both should be."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping

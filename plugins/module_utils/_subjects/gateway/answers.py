@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a gateway answers by itself, in the form of OpenAI's errors: as words of HAProxy's configuration."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 

@@ -4,8 +4,6 @@
 It knows no keys, and takes requests from the gateway alone: HAProxy's account can open its socket.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ..._base import layout

@@ -5,8 +5,6 @@ A gateway knows digests alone: who takes its files has no key. Keys are long and
 them from a digest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator

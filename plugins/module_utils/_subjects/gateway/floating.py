@@ -5,8 +5,6 @@ The gateways tell each other by VRRP who has it (RFC 9568), each to each, so tha
 Who has it keeps it: one that comes back waits, since a move cuts the answers that come by that address.
 """
 
-from __future__ import annotations
-
 from ..._base import layout
 from .declared import GatewayDeclared
 

@@ -8,8 +8,6 @@ processes. The gateway itself reads bodies of `_USUAL_BODY`, which it can send a
 second (`bodies`), which names the model in a header and hands all of it back.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads a gateway on its host: whether it read its files as they are now, and which servers it sees serving."""
 
-from __future__ import annotations
-
 import csv
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How long the two processes of a gateway wait: one table, since a request goes through both."""
 
-from __future__ import annotations
-
 # For a whole body.
 BODY = "60s"
 # Lines of `defaults` in both configurations.

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The systemd units of a gateway's two processes."""
 
-from __future__ import annotations
-
 from pathlib import PurePath
 
 from ..._base import layout

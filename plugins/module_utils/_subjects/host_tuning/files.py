@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The files and links that keep a host's tuning over a boot."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ..._base import layout

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Kernel settings, swap, read-ahead and the limit on locked memory: in files that hold over a boot, and as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, cast
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A program on each host that ends an engine at the floor, which its supervisor starts anew."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..._base import layout

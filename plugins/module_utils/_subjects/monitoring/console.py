@@ -4,8 +4,6 @@
 It is a template of Prometheus (``/consoles/fleet.html``), without a script, or anything from another server.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape

@@ -4,8 +4,6 @@
 The variables ``$host`` and ``$service`` are regular expressions, all at first.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace

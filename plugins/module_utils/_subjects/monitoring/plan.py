@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A host's part of the monitoring: what it shows, and on one host what collects it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 

@@ -5,8 +5,6 @@ Recording rules give every engine's series one name of ours (``gb10:...``), so t
 engine. Each alert says with which command its cause is looked at or mended.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a host shows of itself, and on the monitoring host what collects it: files, units, secrets, ports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..._base import layout

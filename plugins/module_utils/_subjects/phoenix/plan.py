@@ -5,8 +5,6 @@ Of its own, Phoenix takes spans by gRPC at every address of a host, whatever PHO
 phoenix/server/grpc_server.py). In a network of its own it is at loopback alone, and sends nothing anywhere.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 

@@ -5,8 +5,6 @@ Absence is no order. A service is removed when it was ordered by name, or when i
 What another inventory wrote is left alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

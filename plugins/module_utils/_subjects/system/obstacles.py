@@ -2,8 +2,6 @@
 """What a machine brings along that is in the way of a first run: updates at work, a GPU without its module, memory that
 is gone before a service starts, Wi-Fi, servers that can't be reached."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 

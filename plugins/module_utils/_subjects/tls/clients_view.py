@@ -5,8 +5,6 @@ The standard library alone. One of the local CA is proved by that CA and for eac
 have a CA that this host does not know, and counts by itself.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``tls`` of a service, and ``fleet_tls`` for all that have none: files on the controller, the owner's or ours."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path

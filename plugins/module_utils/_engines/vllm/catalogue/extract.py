@@ -4,8 +4,6 @@
 The same function reads a release's source archive and the `vllm` directory inside an image whose build is unknown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

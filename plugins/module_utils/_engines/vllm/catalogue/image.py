@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The catalogue of a vLLM that lies in a container image: taken out of a container that is never started."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

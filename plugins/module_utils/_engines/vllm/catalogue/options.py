@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every option of `vllm serve`, read off the functions that build its parser."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Sequence

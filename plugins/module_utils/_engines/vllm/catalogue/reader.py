@@ -6,8 +6,6 @@ literals and over what `get_kwargs` makes of configuration classes; a condition 
 branches, so that an option that some platform has is in the list.
 """
 
-from __future__ import annotations
-
 import ast
 import itertools
 from collections.abc import Sequence

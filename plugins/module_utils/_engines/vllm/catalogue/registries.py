@@ -4,8 +4,6 @@
 Where a release keeps a registry moved over time; each reader below names the places that it knows.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 from dataclasses import replace

@@ -5,8 +5,6 @@ Made from the releases' own packages by the extractor (`catalogue.extract`), kep
 one line for an entry and the releases that it holds for, so that a new release shows as a readable difference.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ An entry that is the same in consecutive releases is one row with a range; what 
 (its choices, the keys of its JSON) is kept as a registry, so that one new choice is one new line.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A sized pool in the form of a truth in kv-cases: what vLLM prints, and what it made of the options."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...._base.findings import Finding, memory_hint

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Attention backends as vLLM picks them on compute capability 12.1, and what hangs on them."""
 
-from __future__ import annotations
-
 from .flags import Flags
 from .model import Model
 from .release import OLDEST, Release

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Questions about a KV pool: one as the module and the filter ask it, a map in, a map out; and the planner's."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ A reader takes only the keys that decide the cache, each checked; everything els
 follow the model files of vLLM 0.33.0 (vllm/model_executor/models/<family>.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The vLLM options that decide the KV pool, checked; all other options are let through unread."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which layers share blocks: groups of equal pages (vllm/v1/core/kv_cache_utils.py, get_kv_cache_groups)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from .pages import Page, ceil_div

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """From a workload back to memory: the least bytes, and the least --gpu-memory-utilization, that hold it."""
 
-from __future__ import annotations
-
 import math
 
 from ..catalogue.version import Version

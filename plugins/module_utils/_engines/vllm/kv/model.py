@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the KV pool needs to know of a model, as read from its config.json: plain shapes, no sizes yet."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -6,8 +6,6 @@ vllm/model_executor/models/config.py (HybridAttentionMambaModelConfig) up to 0.1
 (_align_hybrid_block_size) from 0.20.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

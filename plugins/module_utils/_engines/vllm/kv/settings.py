@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What vLLM makes of the options: every default filled in, every dtype, mode and backend decided, or its refusal."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from . import backends, drafting, states

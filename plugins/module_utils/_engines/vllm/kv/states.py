@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Recurrent state (Mamba2, Gated DeltaNet): its dtypes, its shapes on a rank, and how it is kept for prefix caching."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from .backends import dtype_bytes

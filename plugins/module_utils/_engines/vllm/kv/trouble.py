@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Findings of the KV pool: input that can't be used, models that aren't known, and vLLM's own refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ A rule or a check that lacks a fact stays silent. A build between two releases i
 stays as it is, what one finds becomes a warning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The values of options: of the right type, one of the choices, a name that is registered, keys that exist."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ...._base.findings import Finding, Severity

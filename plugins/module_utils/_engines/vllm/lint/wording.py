@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How the catalogue's findings are worded: what a release knows, since when, and what was probably meant."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

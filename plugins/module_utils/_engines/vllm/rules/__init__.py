@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The rules, one file an area; importing this package fills `RULES`."""
 
-from __future__ import annotations
-
 from . import access, group, image, kernels, kv, late, loading, memory, model, names, prefix, releases, storage
 from ._base import RULES, Hit, Rule, rules_for
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on who reaches the endpoint, and what the endpoint reaches for them."""
 
-from __future__ import annotations
-
 from ...._base.place import argv
 from ._base import Hit, Hits, rule
 from .launch import Launch

@@ -5,8 +5,6 @@ The plan judges each service with what it decides and what the owner declares. T
 it reads on the host. The module ``vllm_lint`` judges with whatever it is given: it checks every rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on services over several hosts."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 

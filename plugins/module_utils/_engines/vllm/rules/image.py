@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on the image: its entrypoint, its build, what is installed in it."""
 
-from __future__ import annotations
-
 import re
 
 from ...._base.place import argv

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on quantization and kernels: what runs on sm_121, and since when."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ...._base.findings import Severity

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on the KV cache's type and on speculative decoding."""
 
-from __future__ import annotations
-
 from ...._base.place import argv
 from ...._facts.models.facts import drafter_fits
 from ._base import Hit, Hits, rule, show

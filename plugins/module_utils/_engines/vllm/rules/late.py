@@ -4,8 +4,6 @@
 X: read from the releases' sources. K: checks of the KV cache's start-up. L: from the recipes of other projects.
 """
 
-from __future__ import annotations
-
 from ...._base.gb10 import fact
 from ...._base.place import argv
 from ._base import Hit, Hits, memory_rule, rule, show

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on loading weights, whose peaks come from the same memory."""
 
-from __future__ import annotations
-
 from ...._base.gb10 import fact
 from ...._base.place import argv
 from ._base import Hit, Hits, memory_rule

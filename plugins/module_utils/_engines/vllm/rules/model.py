@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on the model's configuration: context, parallel size, modalities."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ...._base.place import argv, env

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on names: options, variables and parsers that a release doesn't have, or that don't fit the model."""
 
-from __future__ import annotations
-
 from ...._base.place import argv, env
 from ._base import Hit, Hits, catalogue_rule, rule, show
 from .launch import Launch

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on prefix caching, which hybrid models treat differently by release."""
 
-from __future__ import annotations
-
 from ...._base.place import argv
 from ._base import Hit, Hits, rule, show
 from .launch import Launch

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on the first release in which a model, a speculative method or a loader works."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on storage, caches and start-up."""
 
-from __future__ import annotations
-
 from ...._base.gb10 import fact
 from ...._base.place import argv, env
 from ._base import Hit, Hits, host_rule, rule, show

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What vLLM prints about its memory and KV cache when it starts, releases 0.11 to 0.33."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ Follows `FlexibleArgumentParser` (vllm/utils/argparse_utils.py, before 0.11.1 vl
 as dashes, unique beginnings of an option are accepted, ``--a.b value`` fills a JSON option, ``-O3`` is a level.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The options of ``vllm serve`` as a map of flags: written as arguments, and read from a written command."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What an image's name says: family, vLLM inside, whether the tag stands still (``data/vllm_images.yml``)."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

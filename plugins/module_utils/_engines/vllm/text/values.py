@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Is this value one that the option or variable takes? As vLLM's parser, or its start, decides."""
 
-from __future__ import annotations
-
 import json
 import re
 
