@@ -157,39 +157,16 @@ _FABRIC = Dashboard(
     "gb10.fleet: the fabric",
     [
         Panel("Light", "none", [Query(f"gb10_fabric_link{{{_HOST}}}", "{{device}} of {{host}}")], 24, "stat"),
-        Panel(
-            "RDMA, sent",
-            "Bps",
-            [
-                Query(
-                    f"rate(node_infiniband_port_data_transmitted_bytes_total{{{_HOST}}}[5m])", "{{device}} of {{host}}"
-                )
-            ],
-        ),
-        Panel(
-            "RDMA, received",
-            "Bps",
-            [Query(f"rate(node_infiniband_port_data_received_bytes_total{{{_HOST}}}[5m])", "{{device}} of {{host}}")],
-        ),
-        Panel(
-            "TCP and UDP, sent",
-            "Bps",
-            [Query(f"rate(node_network_transmit_bytes_total{{{_PORTS}}}[5m])", "{{device}} of {{host}}")],
-        ),
-        Panel(
-            "TCP and UDP, received",
-            "Bps",
-            [Query(f"rate(node_network_receive_bytes_total{{{_PORTS}}}[5m])", "{{device}} of {{host}}")],
-        ),
-        Panel(
-            "Frames with errors",
-            "none",
-            [Query(f"rate(node_network_receive_errs_total{{{_PORTS}}}[5m])", "{{device}} of {{host}}")],
-        ),
-        Panel(
-            "Frames dropped",
-            "none",
-            [Query(f"rate(node_network_receive_drop_total{{{_PORTS}}}[5m])", "{{device}} of {{host}}")],
+        *(
+            Panel(title, unit, [Query(f"rate({series}{{{labels}}}[5m])", "{{device}} of {{host}}")])
+            for title, unit, series, labels in (
+                ("RDMA, sent", "Bps", "node_infiniband_port_data_transmitted_bytes_total", _HOST),
+                ("RDMA, received", "Bps", "node_infiniband_port_data_received_bytes_total", _HOST),
+                ("TCP and UDP, sent", "Bps", "node_network_transmit_bytes_total", _PORTS),
+                ("TCP and UDP, received", "Bps", "node_network_receive_bytes_total", _PORTS),
+                ("Frames with errors", "none", "node_network_receive_errs_total", _PORTS),
+                ("Frames dropped", "none", "node_network_receive_drop_total", _PORTS),
+            )
         ),
     ],
 )
