@@ -41,15 +41,13 @@ _KINDS = r"""
 more context is asked for than the model or the KV pool holds
 -> lower workload.context or max-model-len, or give the pool more memory; then run site.yml
    greater than the derived|max seq len \(|can be stored in KV cache|longer than the (?:model|derived)
-   context length .*(?:greater|longer|exceeds)|exceeds? .*max_position|KV cache is needed
-   max_seq_len.*(?:exceed|large)
+   context length .*(?:greater|longer|exceeds)|exceeds? .*max_position|KV cache is needed|max_seq_len.*(?:exceed|large)
 a file of the model is damaged or cut off
 -> run site.yml, which brings files that are missing or damaged; the recipe names which
    SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file
    PytorchStreamReader failed|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge
    tensor .* (?:offset|size) mismatch|is corrupted|failed to read (?:magic|header|key|tensor)|EOFError: Ran out
-a file of the model is missing
--> run site.yml, which brings files that are missing or damaged; the recipe names which
+a file of the model is missing -> run site.yml, which brings files that are missing or damaged; the recipe names which
    annot find any (?:model weights|.*safetensors)|could not find any model
    No (?:such file|safetensors).*\.(?:safetensors|bin|gguf|pt)\b
    \.(?:safetensors|bin|gguf)\W*(?:was |is )?(?:not found|No such file)|(?:split|shard).*(?:missing|not found)
@@ -65,22 +63,19 @@ the model's folder is not there, or its config or tokenizer can't be read
    EOF while parsing|sentencepiece|tiktoken|model.*(?:path|folder|directory).*(?:not exist|not found)
 it asks the hub for a model, and does not reach it
 -> name models by what the recipe brings; site.yml brings them to the host
-   LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg
-   gated repo|GatedRepo|RepositoryNotFound|Client Error: |huggingface\.co|NameResolutionError|MaxRetryError
+   LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg|gated repo
+   GatedRepo|RepositoryNotFound|Client Error: |huggingface\.co|NameResolutionError|MaxRetryError
 the model brings code of its own, which the recipe does not allow
 -> read that code; then write "trust-remote-code: true" in the recipe's flags, and run site.yml
    trust[-_]remote[-_]code|execute the configuration file
-the image has no kernel for this GPU
--> take an image that is built for GB10 (sm_121), as the shipped recipes have
+the image has no kernel for this GPU -> take an image that is built for GB10 (sm_121), as the shipped recipes have
    no kernel image|sm_?12[01]|sm_\d+a?' is not defined|unsupported toolchain|not compatible with the current PyTorch
    PTXAS|ptxas fatal|No supported CUDA arch|kernel image is invalid|load any common_ops|compute capability
    CUDA capability|No valid attention backend|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources
    out of resource: shared memory|NoKernel|no valid .*(?:kernel|backend)
-the image is for another kind of processor
--> take an image for arm64
+the image is for another kind of processor -> take an image for arm64
    exec format error|linux/arm64|host platform|Illegal instruction
-the NVIDIA driver was updated under the running kernel
--> restart the host: `sudo systemctl reboot`
+the NVIDIA driver was updated under the running kernel -> restart the host: `sudo systemctl reboot`
    [Dd]river/library version mismatch|API mismatch
 Docker can't give the container the GPU
 -> run site.yml, which sets NVIDIA's container toolkit up; after an update of the driver restart the host first
@@ -92,36 +87,26 @@ the engine sees no GPU that it can use
    not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)|NVMLError|NVML|CUDA initialization
    No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available|invalid device ordinal
    system has unsupported
-the image is not on this host
--> run site.yml, which brings it
+the image is not on this host -> run site.yml, which brings it
    No such image|pull access denied|manifest unknown|Unable to find image
 Docker's own rules are gone from the packet filter, as after `nft flush ruleset` or a restart of nftables.service
 -> site.yml, or `sudo systemctl restart docker`, makes them again
    No chain/target/match by that name
-a folder or file that the container gets is not there
--> run site.yml, which makes it
+a folder or file that the container gets is not there -> run site.yml, which makes it
    source path does not exist|invalid mount config|not a directory: unknown|error mounting
-another container has the service's name
--> remove that container: `docker rm -f` and its name
-   [Cc]ontainer name \S+ is already in use
-Docker does not run
--> `systemctl status docker` says why
-   connect to the Docker daemon|connect to the docker API|error during connect
 the image lacks a program or library, or has another build of it
 -> take another build of the image, or write the image's own entrypoint
    executable file not found|error while loading shared|undefined symbol|cannot open shared object
-   stat \S+: no such file|ModuleNotFoundError|[Nn]inja|nvcc|CUDA_HOME|ImportError
-   PackageNotFoundError|DistributionNotFound
+   stat \S+: no such file|ModuleNotFoundError|[Nn]inja|nvcc|CUDA_HOME|ImportError|PackageNotFoundError
+   DistributionNotFound
 the engine does not know an option
 -> take it out of the recipe, or take an image whose release has it; then run site.yml
    unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option
    unexpected keyword argument|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
 the engine does not know a parser of tools or reasoning
 -> write the name of one that the image's release has in the recipe, and run site.yml
-   (?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser
-   ReasoningParser
-its port is taken
--> `ss -ltnp` says who has it; stop that, or declare another port
+   (?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser|ReasoningParser
+its port is taken -> `ss -ltnp` says who has it; stop that, or declare another port
    [Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated
    [Pp]ort \d+ (?:is|was) (?:already |not )?(?:in use|taken|available)|cannot assign requested address|Errno 99
 the pool has fewer blocks than requests that may run at once
@@ -134,35 +119,27 @@ no memory is left for the KV pool beside the weights
 the container's /dev/shm has no room
 -> remove what dead engines left in this host's /dev/shm (`ls -l /dev/shm`), or make it larger
    /dev/shm|shm-size|shared memory segment|Bus error|SIGBUS|shm_open|shared memory.*(?:space|room|small)|ShmRing|psm_
-a disk is full
--> `df -h` says which; make room there
+a disk is full -> `df -h` says which; make room there
    No space left|Errno 28|ENOSPC|[Dd]isk quota
-memory ran out
--> plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)
+memory ran out -> plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)
    [Oo]ut of memory|OutOfMemory|std::bad_alloc|[Cc]annot allocate memory|failed to allocate|unable to allocate
    can't allocate|MemoryError|not enough memory|MemoryAllocation|ALLOC_FAILED|Errno 12|memory monitor|alloc.*failed
    Insufficient
-the container may open too few files or processes
--> raise its limit (`--ulimit nofile`, `--pids-limit`)
+the container may open too few files or processes -> raise its limit (`--ulimit nofile`, `--pids-limit`)
    [Tt]oo many open files|Errno 24|can't start new thread|Resource temporarily unavailable|Errno 11
-it may not read or write a file
--> look at that file's owner and mode, as the container sees them
+it may not read or write a file -> look at that file's owner and mode, as the container sees them
    [Pp]ermission ?[Dd]enied|PermissionError|Errno 13|Read-only file system|Errno 30|Operation not permitted
 NCCL finds no RDMA device or interface
 -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver; without RDMA declare `transport: socket`
    any NET plugin|No device found|no socket interface|SOCKET_IFNAME|Unable to find (?:interface|address)
    NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known
-RDMA between the ranks fails
--> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
+RDMA between the ranks fails -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    ibv_\w+|IBV_WC|NET/IB|completion .*status|[Rr]etry (?:count|exceeded)|libibverbs|RDMA|nvidia_peermem|\bGDR
-the ranks have different images or settings
--> run site.yml for all hosts of the service
+the ranks have different images or settings -> run site.yml for all hosts of the service
    [Vv]ersion mismatch|mismatched? (?:versions|NCCL)|invalid usage|config hash|configuration mismatch
-Ray's ranks do not have the same token
--> run site.yml for all hosts of the service
+Ray's ranks do not have the same token -> run site.yml for all hosts of the service
    RAY_AUTH|AuthenticationError|[Uu]nauthenticated|UNAUTHENTICATED|[Aa]uth(?:entication)? token|InvalidAuth
-fewer ranks have joined than the service needs
--> `ansible-playbook gb10.fleet.status` shows the other ranks
+fewer ranks have joined than the service needs -> `ansible-playbook gb10.fleet.status` shows the other ranks
    [Pp]lacement group|node types can fulfill|required GPUs exceeds|Current node has no GPU|not enough (?:GPU|node)
    larger than the number of available GPU|required resources|World size|world size|nnodes|mpiSize
 one step took longer than the engine waits for
@@ -179,34 +156,29 @@ a kernel failed on the GPU
    illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
    uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM|Triton Error
    (?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
-CUDA failed
--> restart the host; then `ansible-playbook gb10.fleet.doctor` looks at its driver
+CUDA failed -> restart the host; then `ansible-playbook gb10.fleet.doctor` looks at its driver
    CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
-the engine crashed
--> take another build of the image; a report belongs to the engine's project
+the engine crashed -> take another build of the image; a report belongs to the engine's project
    [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
    panicked|PanicException|GGML_ASSERT|terminate called
-the image's release does not know the model
--> take an image of a release that has it, or another recipe
+the image's release does not know the model -> take an image of a release that has it, or another recipe
    does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
    not supported for now|failed to be inspected|ForCausalLM|ForConditionalGeneration|not a multimodal
 the checkpoint, its config and the image's release do not fit together
 -> take an image of a release that has it, or another recipe
    no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
    tensor a .* must match|loaded_weight|param_data|Missing key|Unexpected key|load weight|has no attribute
-NCCL fails between the ranks
--> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
+NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error
-the engine refuses a setting
--> change it in the recipe, and run site.yml
+the engine refuses a setting -> change it in the recipe, and run site.yml
    error: argument|while handling argument|invalid choice|validation error|must be|should be|expected|not supported
-   unsupported|[Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|does not support
-   not allowed|[Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found
+   unsupported|[Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|does not support|not allowed
+   [Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found
 """
 
 
 def _kinds() -> Iterator[tuple[str, str, re.Pattern[str]]]:
-    for found, remedy, patterns in re.findall(r"^(\S.*)\n-> (.+)\n((?: {3}.+\n)+)", _KINDS, re.MULTILINE):
+    for found, remedy, patterns in re.findall(r"^(\S.*?)\s-> (.+)\n((?: {3}.+\n)+)", _KINDS, re.MULTILINE):
         yield found, remedy, re.compile("|".join(line[3:] for line in patterns.splitlines()))
 
 
