@@ -38,16 +38,14 @@ class Cause:
 
 # What was found, what to do, and the patterns of its statements, one after the other; those before count for more.
 _KINDS = r"""
-more context is asked for than the model or the KV pool holds
--> lower workload.context or max-model-len, or give the pool more memory; then run site.yml
+more context is asked for than the model or the KV pool holds -> lower workload.context, or give the pool more memory
    greater than the derived|max seq len \(|can be stored in KV cache|longer than the (?:model|derived)
    context length .*(?:greater|longer|exceeds)|exceeds? .*max_position|KV cache is needed|max_seq_len.*(?:exceed|large)
-a file of the model is damaged or cut off
--> run site.yml, which brings files that are missing or damaged; the recipe names which
+a file of the model is damaged or cut off -> run site.yml, which brings files that are missing or damaged
    SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file
    PytorchStreamReader failed|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge
    tensor .* (?:offset|size) mismatch|is corrupted|failed to read (?:magic|header|key|tensor)|EOFError: Ran out
-a file of the model is missing -> run site.yml, which brings files that are missing or damaged; the recipe names which
+a file of the model is missing -> run site.yml, which brings files that are missing or damaged
    annot find any (?:model weights|.*safetensors)|could not find any model
    No (?:such file|safetensors).*\.(?:safetensors|bin|gguf|pt)\b
    \.(?:safetensors|bin|gguf)\W*(?:was |is )?(?:not found|No such file)|(?:split|shard).*(?:missing|not found)
@@ -56,13 +54,12 @@ a file of the model is missing -> run site.yml, which brings files that are miss
    [Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)|lora_adapter_init: failed to open|Does this file exist
    No adapter found
 the model's folder is not there, or its config or tokenizer can't be read
--> run site.yml, which brings files that are missing or damaged; the recipe names which
+-> run site.yml, which brings files that are missing or damaged
    Invalid repository ID or local directory|not a (?:local folder|valid model identifier|directory)
    does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON|JSONDecode
    Unrecognized model in|Could not locate|[Tt]okenizer|untagged enum|ModelWrapper|did not match any variant
    EOF while parsing|sentencepiece|tiktoken|model.*(?:path|folder|directory).*(?:not exist|not found)
-it asks the hub for a model, and does not reach it
--> name models by what the recipe brings; site.yml brings them to the host
+it asks the hub for a model, and does not reach it -> name models by what the recipe brings; site.yml fetches them
    LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg|gated repo
    GatedRepo|RepositoryNotFound|Client Error: |huggingface\.co|NameResolutionError|MaxRetryError
 the model brings code of its own, which the recipe does not allow
@@ -81,8 +78,7 @@ Docker can't give the container the GPU
 -> run site.yml, which sets NVIDIA's container toolkit up; after an update of the driver restart the host first
    could not select device driver|CDI device|invalid runtime name|nvidia-container|error running (?:prestart )?hook
    libnvidia-ml\.so|/dev/nvidia|libcuda\.so
-the engine sees no GPU that it can use
--> restart the host; then `ansible-playbook gb10.fleet.doctor` looks at its driver
+the engine sees no GPU that it can use -> restart the host; `ansible-playbook gb10.fleet.doctor` looks at its driver
    driver version is insufficient|NVIDIA driver|No CUDA GPUs|no CUDA-capable device|infer device type|is/are busy
    not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)|NVMLError|NVML|CUDA initialization
    No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available|invalid device ordinal
@@ -94,30 +90,24 @@ Docker's own rules are gone from the packet filter, as after `nft flush ruleset`
    No chain/target/match by that name
 a folder or file that the container gets is not there -> run site.yml, which makes it
    source path does not exist|invalid mount config|not a directory: unknown|error mounting
-the image lacks a program or library, or has another build of it
--> take another build of the image, or write the image's own entrypoint
+the image lacks a program or library, or has another build of it -> take another build, or its own entrypoint
    executable file not found|error while loading shared|undefined symbol|cannot open shared object
    stat \S+: no such file|ModuleNotFoundError|[Nn]inja|nvcc|CUDA_HOME|ImportError|PackageNotFoundError
    DistributionNotFound
-the engine does not know an option
--> take it out of the recipe, or take an image whose release has it; then run site.yml
+the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
    unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option
    unexpected keyword argument|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
-the engine does not know a parser of tools or reasoning
--> write the name of one that the image's release has in the recipe, and run site.yml
+the engine does not know a parser of tools or reasoning -> write one that the image's release has in the recipe
    (?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser|ReasoningParser
 its port is taken -> `ss -ltnp` says who has it; stop that, or declare another port
    [Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated
    [Pp]ort \d+ (?:is|was) (?:already |not )?(?:in use|taken|available)|cannot assign requested address|Errno 99
-the pool has fewer blocks than requests that may run at once
--> lower max-num-seqs, or give the pool more memory; then run site.yml
+the pool has fewer blocks than requests that may run at once -> lower max-num-seqs, or give the pool more memory
    max_num_seqs.*blocks|[Mm]amba cache blocks|num_gpu_blocks|alloc_req_slots
-no memory is left for the KV pool beside the weights
--> plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)
+no memory is left for the KV pool beside the weights -> plan a smaller workload, or stop what else runs (`docker ps`)
    No available memory for the cache|Not enough memory|memory for (?:KV ?cache|kv\b)|Loading weights already
    mem[-_]fraction[-_]static|desired GPU memory|kv_cache_memory|free_gpu_memory_fraction|[Mm]emory profiling
-the container's /dev/shm has no room
--> remove what dead engines left in this host's /dev/shm (`ls -l /dev/shm`), or make it larger
+the container's /dev/shm has no room -> remove what dead engines left in /dev/shm (`ls -l /dev/shm`), or enlarge it
    /dev/shm|shm-size|shared memory segment|Bus error|SIGBUS|shm_open|shared memory.*(?:space|room|small)|ShmRing|psm_
 a disk is full -> `df -h` says which; make room there
    No space left|Errno 28|ENOSPC|[Dd]isk quota
@@ -129,8 +119,7 @@ the container may open too few files or processes -> raise its limit (`--ulimit 
    [Tt]oo many open files|Errno 24|can't start new thread|Resource temporarily unavailable|Errno 11
 it may not read or write a file -> look at that file's owner and mode, as the container sees them
    [Pp]ermission ?[Dd]enied|PermissionError|Errno 13|Read-only file system|Errno 30|Operation not permitted
-NCCL finds no RDMA device or interface
--> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver; without RDMA declare `transport: socket`
+NCCL finds no RDMA device or interface -> `ansible-playbook gb10.fleet.doctor`; or declare `transport: socket`
    any NET plugin|No device found|no socket interface|SOCKET_IFNAME|Unable to find (?:interface|address)
    NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known
 RDMA between the ranks fails -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
@@ -142,17 +131,14 @@ Ray's ranks do not have the same token -> run site.yml for all hosts of the serv
 fewer ranks have joined than the service needs -> `ansible-playbook gb10.fleet.status` shows the other ranks
    [Pp]lacement group|node types can fulfill|required GPUs exceeds|Current node has no GPU|not enough (?:GPU|node)
    larger than the number of available GPU|required resources|World size|world size|nnodes|mpiSize
-one step took longer than the engine waits for
--> raise the engine's limit for a step (docs/cluster.md names them), or look at what holds the ranks
+one step took longer than the engine waits for -> raise that limit (docs/cluster.md), or look at what holds the ranks
    Watchdog timeout|RPC call to \w+ timed out|execute_model timed out
-a rank can't be reached
--> `ansible-playbook gb10.fleet.status` shows the other ranks, and gb10.fleet.doctor looks at the fabric
+a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other ranks, gb10.fleet.doctor the fabric
    GCS (?:at|server|within)|[Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)
    ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
    (?:client socket|wait|rendezvous).* ?time(?:d ?|-)out|DistNetworkError|DistStoreError|Timed out (?:after|waiting)
    RendezvousTimeout|wait timeout after|store->get|Ray cluster|bootstrap
-a kernel failed on the GPU
--> `journalctl -k -g NVRM` shows the driver's words; where it comes again, take another image or backend
+a kernel failed on the GPU -> `journalctl -k -g NVRM` shows the driver's words; if it comes again, take another image
    illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
    uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM|Triton Error
    (?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
@@ -164,8 +150,7 @@ the engine crashed -> take another build of the image; a report belongs to the e
 the image's release does not know the model -> take an image of a release that has it, or another recipe
    does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
    not supported for now|failed to be inspected|ForCausalLM|ForConditionalGeneration|not a multimodal
-the checkpoint, its config and the image's release do not fit together
--> take an image of a release that has it, or another recipe
+the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
    tensor a .* must match|loaded_weight|param_data|Missing key|Unexpected key|load weight|has no attribute
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
