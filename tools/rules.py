@@ -25,8 +25,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import AREAS, RULES, Rule  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.facts import FACTS, checked_by  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_bad import known_bad  # noqa: E402
+from rule_needs import FACTS, checked_by  # noqa: E402
 from rule_sources import NOT_CHECKABLE, SAME_AS  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "rules.md"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.facts import FACTS
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+from rule_needs import FACTS
 
 # What the product always says of these facts, as a request has it.
 ALWAYS: dict[str, Any] = {

@@ -9,6 +9,7 @@ import asyncio
 import io
 import json
 import shutil
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +37,10 @@ from planned import found, ranks_of, values
 
 MIB = 1 << 20
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+
+import llama_catalogue  # noqa: E402
+
 RECIPE: dict[str, Any] = {
     "name": "tiny",
     "summary": "A tiny model",
@@ -433,20 +438,20 @@ def test_help_is_read() -> None:
 --draft, --draft-max N                  the argument has been removed. use --spec-draft-n-max
                                         (env: LLAMA_ARG_DRAFT_MAX)
 """
-    found = {option.names[0]: option for option in catalogue.read_help(text)}
+    found = {option.names[0]: option for option in llama_catalogue.read_help(text)}
     assert found["flash-attn"].choices == ("on", "off", "auto")
     assert (found["ui"].names, found["ui"].negative) == (("ui", "webui"), ("no-ui", "no-webui"))
     assert (found["cache-type-k"].value, found["cache-type-k"].choices) == ("TYPE", ("f32", "f16"))
     assert found["split-mode"].choices == ("none", "layer", "row", "tensor")
     assert (found["no-host"].value, found["no-host"].negative) == ("", ())
     assert found["draft"].gone == "use --spec-draft-n-max"
-    assert catalogue.read_version("version: 0.7.0 (build 11669, commit Debian)") == ("0.7.0", 11669)
+    assert llama_catalogue.read_version("version: 0.7.0 (build 11669, commit Debian)") == ("0.7.0", 11669)
     with pytest.raises(ValueError, match="no line"):
-        catalogue.read_version("llama")
+        llama_catalogue.read_version("llama")
 
 
 def test_the_catalogue_is_as_its_tool_writes_it() -> None:
-    assert catalogue.as_json(catalogue.load()) == catalogue.DATA.read_text("utf-8")
+    assert llama_catalogue.as_json(catalogue.load()) == catalogue.DATA.read_text("utf-8")
     assert len({*catalogue.newest().options.values()}) > 200
 
 

@@ -25,11 +25,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judg
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import AREAS, RULES, launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.facts import FACTS, checked_by
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight import needs
 from rule_cases import CASES, MORE, NANO, PAIR, serve
 from rule_facts import facts_of, reads, reduced
+from rule_needs import FACTS, checked_by
 from rule_sources import NOT_CHECKABLE, SAME_AS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -43,7 +43,7 @@ Check = Callable[[Launch], Hits]
 class Rule:
     """One rule. severities: by range of releases; a rule for all of them is judged without knowing the release too.
 
-    needs: facts without which it stays silent, as `rules.facts` names them.
+    needs: facts without which it stays silent, as tests/unit/rule_needs.py names them.
     covers: rules and catalogue findings that explain less about the same place, and are left out where this one speaks.
     lasts: a key of `LASTS` where it has no last release, else empty.
     """
