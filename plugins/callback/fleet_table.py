@@ -88,8 +88,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         elif action == "gb10.fleet.gateway_ready" and "answers" in result.result:
             self._proved.add(result.host.get_name())
         elif action == "gb10.fleet.gateway_info":
-            self._gateways[result.host.get_name()] = result.result["gateway"]
-        elif action == "gb10.fleet.client_info":
+            if result.result["gateway"]:
+                self._gateways[result.host.get_name()] = result.result["gateway"]
             self._used |= {client["client"]: client for client in result.result["clients"]}
         elif action == "gb10.fleet.service_removal":
             word = "would be removed" if result.task.check_mode else "removed"

@@ -4,12 +4,14 @@
 
 DOCUMENTATION = r"""
 module: gateway_info
-short_description: Read how the gateway of a host does
+short_description: Read how the gateway of a host and clients of it do
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads its systemd unit, whether it goes by its files as they are, and which services it sends requests to. Asks no
     model, so it takes no time.
+  - Of each client it reads the systemd unit, and whether it answers a look at its health. It signs in nowhere and asks
+    no model, so it takes seconds.
   - C(status.yml) shows the result.
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
@@ -19,16 +21,22 @@ options:
     type: str
     required: true
   plan:
-    description: C(gateway) of the host's slice of the plan.
+    description: C(gateway) of the host's slice of the plan, empty on a host that is none.
     type: dict
-    required: true
+    default: {}
+  clients:
+    description: C(clients) of the host's slice of the plan.
+    type: list
+    elements: dict
+    default: []
 """
 
 EXAMPLES = r"""
-- name: Look at the gateway
+- name: Look at the gateway and the clients of this host
   gb10.fleet.gateway_info:
     host: "{{ inventory_hostname }}"
     plan: "{{ fleet_slice.gateway }}"
+    clients: "{{ fleet_slice.clients }}"
 """
 
 RETURN = r"""
@@ -36,14 +44,26 @@ gateway:
   description:
     - C(unit), C(unread) (files that changed since it read them), C(servers) (by model and service C(up), C(status),
       C(running) and C(waiting)), C(why), where they could not be read, and C(holds), by model why its requests wait.
-      C(address) is whether this host has the floating one. C(problems) are sentences with their remedies.
+      C(address) is whether this host has the floating one. C(problems) are sentences with their remedies. V(null) on
+      a host that is no gateway.
   returned: always
   type: dict
+clients:
+  description:
+    - Each client with C(client), C(unit), C(health) (C(answers) where all is well, else C(no answer), or what its unit
+      is) and C(problems), which are sentences with their remedies.
+  returned: always
+  type: list
+  elements: dict
 """
 
 from functools import partial
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import GatewaySlice
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import Run
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.client import read_client
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.gateway import problems
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import unit_state
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.reading import (
@@ -55,18 +75,28 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.readi
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"host": {"type": "str", "required": True}, "plan": {"type": "dict", "required": True}},
+        argument_spec={
+            "host": {"type": "str", "required": True},
+            "plan": {"type": "dict", "default": {}},
+            "clients": {"type": "list", "elements": "dict", "default": []},
+        },
         supports_check_mode=True,
     )
     host, plan = module.params["host"], module.params["plan"]
+    run = partial(module.run_command, handle_exceptions=False)
     try:
-        unit = unit_state(partial(module.run_command, handle_exceptions=False), plan["unit"])
+        gateway = looked_at(run, host, plan) if plan else None
+        clients = [read_client(run, client) for client in module.params["clients"]]
     except (OSError, ValueError) as error:
-        module.fail_json(msg=f"the gateway of this host can't be read: {error}")
+        module.fail_json(msg=f"the gateway and the clients of this host can't be read: {error}")
+    module.exit_json(changed=False, gateway=gateway, clients=clients)
+
+
+def looked_at(run: Run, host: str, plan: GatewaySlice) -> dict[str, Any]:
+    unit = unit_state(run, plan["unit"])
     address = has_address(plan["address"]) if plan["address"] else None
     read = {"unit": unit, **read_gateway([*plan["files"], *secret_paths(plan)]), "address": address}
-    found = [problem.sentence() for problem in problems(host, plan, read)]
-    module.exit_json(changed=False, gateway=read | {"problems": found})
+    return read | {"problems": [problem.sentence() for problem in problems(host, plan, read)]}
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import (
     bench_load,
-    client_info,
     fabric_bandwidth,
     fabric_info,
     gateway_info,
@@ -97,8 +96,7 @@ GOOD: dict[str, tuple[type[Asking], dict[str, Any]]] = {
     "image_prune": (image_prune.ActionModule, PRUNED),
     "model_prune": (model_prune.ActionModule, PRUNED),
     "observation_record": (observation_record.ActionModule, {"changed": False, "content": None}),
-    "gateway_info": (gateway_info.ActionModule, {"gateway": GATEWAY}),
-    "client_info": (client_info.ActionModule, {"clients": [CLIENT]}),
+    "gateway_info": (gateway_info.ActionModule, {"gateway": GATEWAY, "clients": [CLIENT]}),
     "bench_load": (bench_load.ActionModule, BENCH),
     "vllm_catalogue_info": (vllm_catalogue_info.ActionModule, {"version": "0.33.0", "catalogue": {}}),
 }
@@ -149,9 +147,8 @@ def use(module: str, found: dict[str, Any]) -> None:
         ranks = {("spark-2", one["service"]): one for one in found["ranks"]}
         status_table(PLAN, ["pair"], ranks, {})
     elif module == "gateway_info":
-        status_table(WITH_GATEWAY, [], {}, {}, {"spark-2": found["gateway"]})
-    elif module == "client_info":
-        status_table(WITH_GATEWAY, [], {}, {}, clients={one["client"]: one for one in found["clients"]})
+        gateways = {"spark-2": found["gateway"]} if found["gateway"] else {}
+        status_table(WITH_GATEWAY, [], {}, {}, gateways, clients={one["client"]: one for one in found["clients"]})
 
 
 @pytest.mark.parametrize("module", GOOD)

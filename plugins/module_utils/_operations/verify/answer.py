@@ -114,6 +114,7 @@ GATEWAY: Spec = {
         "gateway": {
             "type": "map",
             "required": True,
+            "nullable": True,
             "options": {
                 "unit": _UNIT,
                 "unread": {**_TEXTS, "required": False, "nullable": True, "default": None},
@@ -124,12 +125,7 @@ GATEWAY: Spec = {
                 "holds": {"type": "map", "default": {}, "max": 1000, "values": {"type": "str"}},
                 "problems": _TEXTS,
             },
-        }
-    },
-}
-CLIENTS: Spec = {
-    "type": "map",
-    "options": {
+        },
         "clients": {
             "type": "list",
             "required": True,
@@ -138,7 +134,7 @@ CLIENTS: Spec = {
                 "type": "map",
                 "options": {**dict.fromkeys(("client", "health"), _TEXT), "unit": _UNIT, "problems": _TEXTS},
             },
-        }
+        },
     },
 }
 GATEWAY_ANSWERS: Spec = {

@@ -185,7 +185,7 @@ def status_table(
 
     ranks: (host, service) -> what `read_ranks` found. stopped: host -> why it could not be asked. gateways: host ->
     what `gb10.fleet.gateway_info` returned. clients: what
-    `gb10.fleet.client_info` returned of each, by its name.
+    it returned of each client, by its name.
     """
     rows: list[tuple[dict[str, str], bool]] = []
     lines = [(host, reason) for host, why in stopped.items() for reason in _reasons(*why)]
