@@ -184,9 +184,9 @@ def test_vllm_whose_worker_is_killed(real_group: Group) -> None:
     real_group.fleet.root(HOST, WHOLE)
 
     def harm() -> None:
-        real_group.until(lambda: real_group.fleet.ok(HOST, "pgrep -f VLLM::Worker"), "its workers run", 600)
+        real_group.until(lambda: real_group.fleet.ok(HOST, "pgrep -f '[V]LLM::Worker'"), "its workers run", 600)
         real_group.fleet.root(HOST, "logger -t sudo ' maria : TTY=pts/0 ; USER=root ; COMMAND=/usr/bin/pkill -9 VLLM'")
-        real_group.fleet.root(HOST, "pkill -9 -f VLLM::Worker")
+        real_group.fleet.root(HOST, "pkill -9 -f '[V]LLM::Worker'")
 
     assert "maria ended it by `/usr/bin/pkill -9 VLLM`" in _vllm(
         real_group, TINY, ["--tensor-parallel-size", "2"], harm=harm

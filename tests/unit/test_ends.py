@@ -58,6 +58,12 @@ def test_each_is_named(journal: list[str], events: str, named: str) -> None:
     assert who(journal, events).startswith(named)
 
 
+def test_a_kill_of_something_else_is_not_blamed_for_dockers() -> None:
+    """Found in the lab: somebody's pkill of another engine, twenty seconds before."""
+    pkill = PERSON.replace("docker kill gb10-service-chat", "pkill -9 other")
+    assert who([entry("session-3.scope", pkill, "sudo")], "kill 9\ndie ").startswith("somebody ended it by Docker")
+
+
 def test_who_has_systemd_stop_it_is_named() -> None:
     stop = PERSON.replace("docker kill gb10-service-chat", "systemctl stop gb10-service-chat")
     assert who([entry("session-3.scope", stop, "sudo")], status=0, known=True) == (

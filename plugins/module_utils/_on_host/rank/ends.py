@@ -56,7 +56,8 @@ def ended_by(scene: Scene, pids: Collection[int], status: int, cause_is_known: b
 def _by_journal(scene: Scene, pids: Collection[int]) -> str:
     for who, text in _entries(scene.journal):
         if command := _COMMAND.match(text) if who == "sudo" else None:
-            if _BY_NAME.search(command[2]) or (_ENDS.search(command[2]) and _is_about(command[2], scene.names, pids)):
+            by_name = _BY_NAME.search(command[2]) and "kill" not in scene.events
+            if by_name or (_ENDS.search(command[2]) and _is_about(command[2], scene.names, pids)):
                 return f"{command[1]} ended it by `{command[2].strip()[:_SHOWN]}`"
         elif who not in (*scene.own, *_REPORTERS) and _ENDS.search(text) and _is_about(text, scene.names, pids):
             return f"{who} ended it ({' '.join(text.split())[:_SHOWN]})"
