@@ -188,18 +188,17 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import STATE
 from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import (
     ARGUMENTS,
     LOCKS,
     Progress,
     held,
-    in_the_way,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker, LocalImage
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import ImageStep, Wanted
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.store import ImageStore
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import modules
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import PEER
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
 
@@ -255,25 +254,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    parameters = module.params
-    progress = Progress(Path(parameters["progress_file"]) if parameters["progress_file"] else None)
-    try:
-        try:
-            result = converge(module, progress)
-        except OSError as error:
-            raise in_the_way(error, Path(parameters["folder"]), progress) from error
-    except FleetError as error:
-        module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
-    module.exit_json(**result)
+    modules.bring(module, converge, "folder")
 
 
 def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     parameters = module.params
-    entries = [
-        {**entry, "renew": entry["renew"] and not (parameters["is_renewed"] and not entry["peers"])}
-        for entry in parameters["images"]
-    ]
-    wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in entries]
+    wanted = [Wanted.from_plan(one, parameters["present_hosts"]) for one in modules.entries(parameters, "images")]
     folder = Path(parameters["folder"])
     progress.start("looking at the images that are here", 0)
     note = None if module.check_mode else module.warn

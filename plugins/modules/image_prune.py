@@ -53,7 +53,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import LO
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity import Reference, parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.records import ImageRecords
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import pruning
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import modules
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
 
 
@@ -66,7 +66,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    pruning.run(module, prune, line=str)
+    modules.run(module, prune, line=str)
 
 
 def prune(module: AnsibleModule) -> list[str]:

@@ -56,7 +56,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import MODELS, STATE
 from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import LOCKS, held
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import pruning
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import modules
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.prune import Pruner
 
@@ -71,7 +71,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    pruning.run(module, prune, line=lambda one: f"{one['repository']} {one['revision']}, {size(one['bytes'])}")
+    modules.run(module, prune, line=lambda one: f"{one['repository']} {one['revision']}, {size(one['bytes'])}")
 
 
 def prune(module: AnsibleModule) -> list[dict[str, Any]]:

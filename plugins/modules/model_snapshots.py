@@ -145,15 +145,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import CACHES, MODELS, STATE
 from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import (
     ARGUMENTS,
     LOCKS,
     Progress,
     held,
-    in_the_way,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import modules
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import PEER
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub import Hub
@@ -202,25 +201,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    parameters = module.params
-    progress = Progress(Path(parameters["progress_file"]) if parameters["progress_file"] else None)
-    try:
-        try:
-            result = converge(module, progress)
-        except OSError as error:
-            raise in_the_way(error, Path(parameters["root"]), progress) from error
-    except FleetError as error:
-        module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
-    module.exit_json(**result)
+    modules.bring(module, converge, "root")
 
 
 def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     parameters = module.params
-    entries = [
-        {**entry, "renew": entry["renew"] and not (parameters["is_renewed"] and not entry["peers"])}
-        for entry in parameters["models"]
-    ]
-    wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in entries]
+    wanted = [Wanted.from_plan(one, parameters["present_hosts"]) for one in modules.entries(parameters, "models")]
     places = Places(Path(parameters["folder"]), Path(parameters["root"]), CACHES)
     token = Path(parameters["token_file"]) if parameters["token_file"] else None
     hub = Hub(parameters["hf"], places.downloads, token)

@@ -149,6 +149,7 @@ IO = {
     "_on_host/trial.py": "puts a service's files back; copied to hosts",
     "_host/settings/kernel_settings.py": "reads and writes /proc/sys and /sys",
     "_stores/transfer/fetch.py": "fetches from peers",
+    "_stores/transfer/modules.py": "names where its module reports progress",
     "_stores/transfer/peer.py": "runs ssh",
     "_stores/transfer/places.py": "paths of parts under way",
     "_stores/transfer/spool.py": "writes parts",
