@@ -304,3 +304,13 @@ def test_no_name_is_dead() -> None:
         if counted[name] == 1 and name not in OF_LIBRARIES | OF_ANSIBLE and not name.startswith(("__", "v2_"))
     ]
     assert dead == []
+
+
+def test_what_bears_without_a_package_evaluates_no_type_of_it() -> None:
+    """Its names are missing then: an annotation would end the import with a NameError instead of a sentence."""
+    missing = re.compile(
+        r"^try:\n(?:    .*\n)+except (ImportError|ModuleNotFoundError)[^\n]*\n(?:    #[^\n]*\n)*    pass$", re.MULTILINE
+    )
+    texts = {path: path.read_text("utf-8") for path in UTILS.parent.rglob("*.py")}
+    lacking = [path for path, text in texts.items() if missing.search(text) and "import annotations" not in text]
+    assert lacking == []
