@@ -63,7 +63,7 @@ class ActionModule(Documented, Asking):
             **of_proof(name, state, answer),
         }
 
-    def _wait(self, service: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def _wait(self, service: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         """Readings until one says ready; AnsibleActionFail when one says that it never will, or time is up."""
         began = shown = time.monotonic()
         unit, limit = service["unit"], service["proof"]["startup_limit_s"]
@@ -95,7 +95,7 @@ class ActionModule(Documented, Asking):
         return boot_record(boot, service["name"], started, requested, total, planned)
 
     def _read(
-        self, service: dict[str, Any], variables: dict[str, Any], restarts: int | None, waited_s: float
+        self, service: dict[str, Any], variables: dict[str, object], restarts: int | None, waited_s: float
     ) -> tuple[dict[str, Any], Verdict]:
         """A reading and what it says. restarts: of the unit when the waiting began, None at first."""
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.update: decides on the controller, by the plan and by what hosts say."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -62,7 +62,7 @@ class ActionModule(OnController):
         looks: Mapping[str, PreflightContext],
         results: Mapping[str, Result],
         wanted: Mapping[str, Any],
-        groups: Any,
+        groups: Sequence[Sequence[str]],
     ) -> None:
         """Whatever is wrong with any host, before the first change of one."""
         judged: dict[str, list[Finding]] = {"": [*apart(groups, results)]}
