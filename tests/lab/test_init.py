@@ -101,7 +101,7 @@ def test_a_person_gets_an_inventory_by_one_command_and_one_answer(three: Fleet, 
     status, screen, asked = typed(three, tmp_path, [b"nvidia\r"], *words)
     assert (status, asked) == (0, 1), screen
     assert "nvidia\r" not in screen and "password" not in (tmp_path / "mine/hosts.yml").read_text()
-    assert [*declared(tmp_path, "hosts.yml")["all"]["hosts"]] == ["titan"]  # type: ignore[index,call-overload]
+    assert [*declared(tmp_path, "hosts.yml")["all"]["hosts"]] == ["titan"]  # type: ignore[index]
     assert declared(tmp_path) == {"fleet_services": {}}
     assert "[WARNING]" not in screen
     again = play(three, tmp_path, *words, "--become-password-file", "password")

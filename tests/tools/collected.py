@@ -107,7 +107,7 @@ class _Loop:
             child = os.fork()
             if not child:
                 os.setsid()
-                _leave(lambda order=(file, text, line, asked): self._try(session, *order))
+                _leave(functools.partial(self._try, session, file, text, line, asked))
             code = waited(child, limit_s)
             self._orders.send({0: False, _UNDECIDED: None}.get(-1 if code is None else code, True))
 
