@@ -23,8 +23,8 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless
 
 POLL_S = 3.0
 PROGRESS_S = 15.0
-# What is read of a start's log. An engine's own lines are shorter; a publisher's code may print any.
-_MOST_LINES, _LONGEST_LINE = 1000, 2000
+# What is read of a line of a start's log. An engine's own are shorter; a publisher's code may print any.
+_LONGEST_LINE = 2000
 
 
 class ActionModule(Documented, Asking):
@@ -43,7 +43,7 @@ class ActionModule(Documented, Asking):
     def _proven(self, service: dict[str, Any], reading: dict[str, Any]) -> dict[str, Any]:
         """What is returned of a service that answered. AnsibleActionFail where other ranks than its own did."""
         engine, expected, name = ENGINES[service["engine"]], service["proof"]["expected"], service["name"]
-        boot = engine.boot("\n".join(line[:_LONGEST_LINE] for line in reading["boot_log"][-_MOST_LINES:]))
+        boot = engine.boot("\n".join(line[:_LONGEST_LINE] for line in reading["boot_log"]))
         wrong = computed_by_others(engine, name, service["ranks"], reading["reply"]["fingerprint"])
         if wrong:
             raise AnsibleActionFail(wrong.sentence())
