@@ -18,13 +18,14 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, fact, facts
+from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import AREAS, RULES, launch
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS, words
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight import needs
 from rule_cases import CASES, MORE, NANO, PAIR, serve
@@ -43,6 +44,16 @@ def found_by(identity: str, launch: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_every_rule_is_in_the_table() -> None:
     assert set(CASES) == set(KINDS)
+
+
+def test_every_row_is_a_rule_and_has_its_words() -> None:
+    others = {row["id"] for row in read_yaml((ROOT / "data" / "vllm_needs.yml").read_text("utf-8"))}
+    assert words().keys() == RULES.keys() - others
+    texts = {"expected", "remedy", "reason", "source"}
+    for identity, row in words().items():
+        assert texts | {"severity"} <= row.keys() <= texts | {"severity", "kind", "lasts", "needs", "covers"}, identity
+        shown = [getattr(RULES[identity], text) for text in texts]
+        assert not any(re.search(r"\{[a-z_.]+(:[^{}]*)?\}", text) for text in shown), identity
 
 
 def test_every_statement_of_the_sources_has_a_place() -> None:

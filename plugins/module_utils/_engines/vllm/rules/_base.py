@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a rule is: data beside a small predicate over a launch."""
+"""What a rule is: a small predicate over a launch, and its row of ``data/rules.yml``."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache
+from typing import TypedDict
 
 from ...._base.findings import Finding, Severity
+from ...._base.gb10 import ROOT
 from ...._base.place import Place, place_of
+from ...._base.yaml_text import read_yaml
 from ..catalogue.version import parse_range
 from .launch import Launch
 
@@ -85,6 +88,20 @@ class Rule:
             )
 
 
+class Row(TypedDict, total=False):
+    """What is known of a rule beside its predicate, as the head of ``data/rules.yml`` says."""
+
+    severity: Severity | dict[str, Severity]
+    kind: str
+    lasts: str
+    needs: list[str]
+    covers: list[str]
+    expected: str
+    remedy: str
+    reason: str
+    source: str
+
+
 RULES: dict[str, Rule] = {}
 
 
@@ -95,38 +112,47 @@ def rules_for(version: str | None) -> tuple[tuple[Rule, Severity], ...]:
     return tuple((entry, severity) for entry, severity in weighed if severity is not None)
 
 
-def rule(
-    identity: str,
-    severity: Severity | Mapping[str, Severity],
-    *,
-    expected: str,
-    remedy: str,
-    reason: str,
-    source: str,
-    kind: str = "combination",
-    needs: tuple[str, ...] = (),
-    covers: tuple[str, ...] = (),
-    lasts: str = "",
-) -> Callable[[Check], Check]:
-    """Enter a predicate into the table. severity: for all releases, or by range: ``{"0.15.0..0.19.1": "error"}``.
+@cache
+def words() -> Mapping[str, Row]:
+    """``data/rules.yml``, by the rules' ids."""
+    table: dict[str, Row] = read_yaml((ROOT / "data" / "rules.yml").read_text("utf-8"))
+    return table
 
-    The predicate's docstring is the rule's summary. lasts: a key of `LASTS`, for a rule without a last release.
+
+def rule(identity: str, **figures: object) -> Callable[[Check], Check]:
+    """Enter a predicate into the table, with its row of ``data/rules.yml``. Its docstring is the rule's summary.
+
+    figures: what the row's texts name in braces.
     """
+    return entered(identity, words()[identity], figures)
+
+
+def entered(identity: str, row: Row, figures: Mapping[str, object]) -> Callable[[Check], Check]:
+    """Enter a predicate into the table, with a row of the form of ``data/rules.yml``."""
 
     def enter(check: Check) -> Check:
         if identity in RULES:
             raise ValueError(f"rule {identity} is defined twice")
-        severities = {ALL: severity} if isinstance(severity, str) else severity
-        summary = " ".join((check.__doc__ or "").split())
-        words = (expected, remedy, reason, source)
-        RULES[identity] = Rule(identity, summary, kind, severities, *words, check, needs, covers, lasts)
+        severity = row["severity"]
+        texts = (row["expected"], row["remedy"], row["reason"], row["source"])
+        expected, remedy, reason, source = (text.format(**figures) if figures else text for text in texts)
+        RULES[identity] = Rule(
+            identity=identity,
+            summary=" ".join((check.__doc__ or "").split()),
+            kind=row.get("kind", "combination"),
+            severities={ALL: severity} if isinstance(severity, str) else severity,
+            expected=expected,
+            remedy=remedy,
+            reason=reason,
+            source=source,
+            check=check,
+            needs=tuple(row.get("needs", ())),
+            covers=tuple(row.get("covers", ())),
+            lasts=row.get("lasts", ""),
+        )
         return check
 
     return enter
-
-
-# The same for what a host's memory, a host's other state and the catalogue say.
-memory_rule, host_rule, catalogue_rule = (partial(rule, kind=kind) for kind in ("memory", "host", "catalogue"))
 
 
 def show(value: object) -> str:

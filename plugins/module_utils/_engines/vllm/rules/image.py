@@ -16,15 +16,7 @@ def _shell(launch: Launch) -> bool:
     return bool(launch.words.script) or launch.entrypoint is not None
 
 
-@rule(
-    "R001",
-    "error",
-    lasts="image",
-    expected="the model and its options right after the image",
-    remedy="drop `vllm serve`; for another command of vllm write --entrypoint vllm before the image",
-    reason="vllm/vllm-openai images run `vllm serve` themselves from 0.11.1 on: unrecognized arguments: serve",
-    source="Spark guide, section 6",
-)
+@rule("R001")
 def serve_twice(launch: Launch) -> Hits:
     """`vllm` in the command of an upstream image, whose entrypoint is `vllm serve`."""
     starts = launch.argv[:1] == ("vllm",) and not launch.before("0.11.1")
@@ -32,30 +24,14 @@ def serve_twice(launch: Launch) -> Hits:
         yield Hit(argv(), " ".join(launch.argv[:2]))
 
 
-@rule(
-    "R002",
-    "error",
-    lasts="image",
-    expected="vllm serve MODEL OPTIONS",
-    remedy="write `vllm serve` before the model",
-    reason="the entrypoint of nvcr.io/nvidia/vllm passes its arguments on as they are",
-    source="Spark guide, section 6",
-)
+@rule("R002")
 def serve_missing(launch: Launch) -> Hits:
     """An NGC image whose command doesn't begin with a program."""
     if launch.family == "ngc" and not _shell(launch) and launch.words.form == "bare" and launch.argv:
         yield Hit(argv(), show(launch.argv[0]))
 
 
-@rule(
-    "R003",
-    "error",
-    lasts="image",
-    expected="vllm serve in the shell's text",
-    remedy="write `vllm serve` before the model, or leave the entrypoint alone",
-    reason="with another entrypoint the image no longer runs `vllm serve` itself",
-    source="Spark guide, section 7.3.2",
-)
+@rule("R003")
 def serve_lost(launch: Launch) -> Hits:
     """An upstream image with a shell as entrypoint and no `vllm serve` in its text."""
     starts = launch.words.form in ("serve", "module") or "vllm" in (launch.entrypoint or "")
@@ -63,14 +39,7 @@ def serve_lost(launch: Launch) -> Hits:
         yield Hit("entrypoint", show(launch.entrypoint or "a shell"))
 
 
-@rule(
-    "R004",
-    {"0.11.0..0.19.1": "error"},
-    expected="an image built for CUDA 13: a -cu130 tag, or v0.20.0 and later",
-    remedy="take the -cu130 tag of the same release, an NGC image, or v0.20.0 and later",
-    reason="before 0.20.0 the plain upstream images were built for CUDA 12.9 and have no kernels for sm_121",
-    source="Spark guide, section 2; vLLM's Dockerfile, CUDA_VERSION",
-)
+@rule("R004")
 def no_cuda_13(launch: Launch) -> Hits:
     """A plain upstream image before 0.20.0 on GB10."""
     image = launch.image
@@ -78,31 +47,14 @@ def no_cuda_13(launch: Launch) -> Hits:
         yield Hit("image", image.reference)
 
 
-@rule(
-    "R005",
-    "warning",
-    lasts="image",
-    expected="a digest, or a release's tag",
-    remedy=_MOVING.remedy,
-    reason=_MOVING.effect,
-    source=_MOVING.source,
-)
+@rule("R005", moving=_MOVING)
 def unpinned_tag(launch: Launch) -> Hits:
     """A tag such as nightly or latest without a digest."""
     if launch.image and launch.image.moving and not launch.image.digest:
         yield Hit("image", launch.image.reference)
 
 
-@rule(
-    "R006",
-    "error",
-    lasts="image",
-    expected="another tag",
-    remedy="take the one that data/vllm_images.yml names",
-    reason="data/vllm_images.yml says of each what it does",
-    source="data/vllm_images.yml",
-    covers=("R004",),
-)
+@rule("R006")
 def bad_tag(launch: Launch) -> Hits:
     """A tag that is known to fail on GB10."""
     bad = launch.image.bad if launch.image else None
@@ -110,15 +62,7 @@ def bad_tag(launch: Launch) -> Hits:
         yield Hit("image", launch.image.reference, remedy=bad.remedy, reason=bad.effect, source=bad.source)
 
 
-@rule(
-    "R008",
-    {"0.18.0..": "error"},
-    lasts="vllm",
-    expected="ray in the image, or no Ray",
-    remedy="use --nnodes and --node-rank instead, or install ray before the start",
-    reason="Ray is no dependency of vLLM from 0.18.0 on, and the images don't ship it",
-    source="Spark guide, section 6; requirements/cuda.txt of 0.17.1 and 0.18.0",
-)
+@rule("R008")
 def ray_not_installed(launch: Launch) -> Hits:
     """The Ray executor in an image that ships no Ray."""
     wants = {option: launch.text(option) for option in ("--distributed-executor-backend", "--data-parallel-backend")}
@@ -127,15 +71,7 @@ def ray_not_installed(launch: Launch) -> Hits:
             yield Hit(argv(option), "ray")
 
 
-@rule(
-    "R009",
-    {"0.11.0..": "error"},
-    lasts="vllm",
-    expected="an architecture that this release knows",
-    remedy="take an image with a newer vLLM",
-    reason="model type not recognized: found out after the download",
-    source="Spark guide, section 12; catalogue, architecture",
-)
+@rule("R009")
 def unknown_architecture(launch: Launch) -> Hits:
     """A model whose architecture the release doesn't have."""
     known = launch.release.registries.get("architecture", ()) if launch.release else ()
@@ -147,16 +83,7 @@ def unknown_architecture(launch: Launch) -> Hits:
         yield Hit("model", str(name))
 
 
-@rule(
-    "R010",
-    "warning",
-    lasts="image",
-    needs=("host.driver",),
-    expected="the driver that the image asks for",
-    remedy="update the host's driver, or keep the image's own entrypoint, which can bridge to an older one",
-    reason="an image of a newer CUDA needs its driver, or the forward compatibility that NGC's entrypoint sets up",
-    source="Spark guide, section 7.3.1",
-)
+@rule("R010")
 def old_driver(launch: Launch) -> Hits:
     """A host driver older than the image asks for, with the entrypoint replaced."""
     needed = launch.image.driver if launch.image else None
@@ -168,15 +95,7 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", text)]
 
 
-@rule(
-    "R011",
-    "warning",
-    lasts="image",
-    expected="a known vLLM version",
-    remedy="write the version, or have it read from the image (gb10.fleet.vllm_catalogue_info)",
-    reason="options, variables and rules by release can't be checked",
-    source="Spark guide, section 6",
-)
+@rule("R011")
 def unknown_vllm(launch: Launch) -> Hits:
     """An image whose vLLM isn't known, or a version that is none."""
     if launch.release is None and launch.image is not None:
@@ -185,15 +104,7 @@ def unknown_vllm(launch: Launch) -> Hits:
         yield Hit("vllm_version", launch.version[:80], remedy="write it as 0.24.0")
 
 
-@rule(
-    "R012",
-    "error",
-    lasts="image",
-    expected="the audio packages in the image",
-    remedy="build an image with vllm[audio] (image.build, docs/image-build.md), or take another",
-    reason="the stock image has no audio stack, so that each request with audio fails with 400",
-    source="Spark guide, section 7.3.2; ls1intum/edutelligence issue 925 and pull request 942 (0.28 and 0.29)",
-)
+@rule("R012")
 def audio_not_installed(launch: Launch) -> Hits:
     """A model with audio input, on an upstream image without the audio packages: refused where requests bring audio."""
     asked = launch.command.json("--limit-mm-per-prompt").get("audio")
@@ -207,16 +118,7 @@ def audio_not_installed(launch: Launch) -> Hits:
         yield Hit("image", "no audio packages", severity="hint", remedy=remedy)
 
 
-@rule(
-    "R017",
-    "error",
-    lasts="image",
-    expected="vLLM 0.17.0 or later with Transformers 5",
-    remedy="take a newer image",
-    reason="Qwen3.5 is registered from 0.17.0 on, and its configuration needs Transformers 5",
-    source="Spark guide, section 7.1.4; catalogue, architecture",
-    covers=("R009",),
-)
+@rule("R017")
 def qwen35_too_early(launch: Launch) -> Hits:
     """A Qwen3.5 or 3.6 model before 0.17.0, or in an image with Transformers 4."""
     qwen = (launch.model.architecture or "").startswith("Qwen3_5") or launch.model.family in ("qwen3.5", "qwen3.6")
@@ -227,15 +129,7 @@ def qwen35_too_early(launch: Launch) -> Hits:
         yield Hit("image", f"Transformers {transformers}")
 
 
-@rule(
-    "R019",
-    "error",
-    lasts="image",
-    expected="ghcr.io/z-lab/vllm-openai:gemma4-dflash-cu130",
-    remedy="take Z Lab's image",
-    reason="Gemma 4 with DFlash needs Z Lab's build",
-    source="Spark guide, section 14.5",
-)
+@rule("R019")
 def gemma4_dflash(launch: Launch) -> Hits:
     """DFlash for Gemma 4 in another image than Z Lab's."""
     image = launch.image
@@ -243,16 +137,7 @@ def gemma4_dflash(launch: Launch) -> Hits:
         yield Hit("image", image.reference)
 
 
-@rule(
-    "R021",
-    "warning",
-    lasts="image",
-    needs=("mounts",),
-    expected="a patched vllm mounted over the image's",
-    remedy="mount it at /usr/lib/python3/dist-packages/vllm, or take a newer image",
-    reason="25.11 pairs vLLM 0.11.0 with Transformers 5: Qwen2Tokenizer has no attribute all_special_tokens_extended",
-    source="cluster owner's notes, vLLM local clone",
-)
+@rule("R021")
 def ngc_2511_tokenizer(launch: Launch) -> Hits:
     """NGC 25.11 with a Qwen tokenizer and no patched vllm."""
     qwen = (launch.model.tokenizer_class or "").startswith("Qwen2") or launch.model.is_("(Qwen|QuantTrio)/Qwen.*")
@@ -264,32 +149,14 @@ def _is_2511(launch: Launch) -> bool:
     return launch.image is not None and launch.image.is_("nvcr.io/nvidia/vllm:25.11-py3")
 
 
-@rule(
-    "R022",
-    "warning",
-    lasts="image",
-    needs=("mounts",),
-    expected="a sitecustomize.py that switches cuDNN off",
-    remedy="mount it at /usr/lib/python3.12/sitecustomize.py, or take a newer image",
-    reason="the image's cuDNN has no conv3d kernels for sm_121, which vision encoders need",
-    source="cluster owner's notes, cuDNN fix",
-)
+@rule("R022")
 def ngc_2511_conv3d(launch: Launch) -> Hits:
     """NGC 25.11 with a vision model and no sitecustomize.py."""
     if _is_2511(launch) and launch.model.vision and launch.mounted("sitecustomize") is False:
         yield Hit("mounts", "no sitecustomize.py")
 
 
-@rule(
-    "R024",
-    "warning",
-    lasts="operation",
-    needs=("container", "model.cached=false", "mounts"),
-    expected="the model on the host before the start, or --user",
-    remedy="stage the model first, or run the container as the cache's owner",
-    reason="a container that runs as root downloads files that only root may change on the host",
-    source="Spark guide, section 3",
-)
+@rule("R024")
 def root_downloads(launch: Launch) -> Hits:
     """A download into a mounted cache by a container that runs as root."""
     if launch.container is None or launch.mounts is None or launch.model.cached is not False:

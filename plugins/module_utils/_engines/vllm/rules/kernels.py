@@ -28,15 +28,7 @@ def _marlin_forced(launch: Launch) -> bool:
     return launch.moe_backend == "marlin" or by_variable
 
 
-@rule(
-    "R045",
-    "error",
-    lasts="vllm",
-    expected="no --quantization",
-    remedy="drop it: vLLM reads the method from the checkpoint",
-    reason="vLLM refuses a method that isn't the checkpoint's: does not match the quantization method specified",
-    source="Spark guide, section 6; vllm/config/model.py, _verify_quantization",
-)
+@rule("R045")
 def quantization_mismatch(launch: Launch) -> Hits:
     """--quantization for a compressed-tensors checkpoint."""
     given = launch.text("--quantization")
@@ -44,17 +36,7 @@ def quantization_mismatch(launch: Launch) -> Hits:
         yield Hit(argv("--quantization"), show(given), expected="no --quantization, or compressed-tensors")
 
 
-@rule(
-    "R047",
-    {"0.11.0..0.16.0": "error", "0.17.0..0.23.0": "warning", "0.24.0..": "hint"},
-    lasts="measured",
-    expected="--moe-backend marlin, humming, flashinfer_b12x or b12x",
-    remedy=f"write {_MARLIN} (0.17.0 on; VLLM_TEST_FORCE_FP8_MARLIN=1 from 0.14.0)",
-    reason="sm_121 had no native FP4 MoE kernels; on 0.17 and 0.18 FlashInfer ran Nano at 42.6 to 50.4 tok/s; from "
-    "0.24.0 on auto was reported faster than Marlin",
-    source="Spark guide, section 6; migration note, tests B2 and C; 32 GB Nemotron guide; vllm-project/recipes, "
-    "Nemotron-3-Super on v0.24.0",
-)
+@rule("R047", marlin=_MARLIN)
 def fp4_moe_kernel(launch: Launch) -> Hits:
     """An NVFP4 MoE model on GB10 with another MoE kernel than Marlin or b12x."""
     backend = launch.moe_backend
@@ -66,43 +48,21 @@ def fp4_moe_kernel(launch: Launch) -> Hits:
         yield Hit(argv("--moe-backend"), show(backend))
 
 
-@rule(
-    "R048",
-    {"0.11.0..0.19.1": "error"},
-    expected=_MARLIN,
-    remedy=f"write {_MARLIN}",
-    reason='the CUTLASS FP4 MoE kernels answer NaN and "!!!!!" on sm_121',
-    source="Spark guide, section 7.2.2",
-)
+@rule("R048", marlin=_MARLIN)
 def gemma4_moe_kernel(launch: Launch) -> Hits:
     """Gemma-4-26B-A4B NVFP4 on GB10 without Marlin."""
     if launch.gb10 and launch.model.is_(_GEMMA_MOE) and launch.moe_backend != "marlin":
         yield Hit(argv("--moe-backend"), show(launch.moe_backend))
 
 
-@rule(
-    "R050",
-    "hint",
-    lasts="checkpoint",
-    expected="--moe-backend flashinfer_cutlass is worth a comparison",
-    remedy="measure both on your build",
-    reason="the author of the figures for this checkpoint found flashinfer_cutlass faster than Marlin",
-    source="Spark guide, section 7.1.4",
-)
+@rule("R050")
 def cutlass_alternative(launch: Launch) -> Hits:
     """Marlin on the checkpoint for which flashinfer_cutlass was reported faster."""
     if launch.model.is_(_CUTLASS_IS_WELL) and launch.moe_backend == "marlin":
         yield Hit(argv("--moe-backend"), "marlin")
 
 
-@rule(
-    "R052",
-    {"0.17.0..0.23.0": "hint"},
-    expected="VLLM_NVFP4_GEMM_BACKEND=marlin, or --linear-backend marlin from 0.22.0 on",
-    remedy="set it and measure",
-    reason="50.0 tok/s with Marlin, 42.6 with FlashInfer's default, and 7 GB less memory",
-    source="32 GB Nemotron guide, performance comparison; migration note, section 6 (0.17)",
-)
+@rule("R052")
 def nano_without_marlin(launch: Launch) -> Hits:
     """Nemotron-3 Nano NVFP4 on 0.17 to 0.23 without Marlin for dense layers."""
     if launch.model.is_(_NANO) and not _dense_marlin(launch):
@@ -113,30 +73,14 @@ def _dense_marlin(launch: Launch) -> bool:
     return "marlin" in (launch.env.get("VLLM_NVFP4_GEMM_BACKEND"), launch.text("--linear-backend"))
 
 
-@rule(
-    "R053",
-    {"0.15.0..0.19.1": "warning"},
-    expected="VLLM_NVFP4_GEMM_BACKEND=marlin",
-    remedy="set it",
-    reason="FlashInfer's CUTLASS FP4 kernels use instructions that sm_121 lacks, and fall back slowly",
-    source="32 GB Nemotron guide, root cause 1",
-)
+@rule("R053")
 def dense_fp4_kernel(launch: Launch) -> Hits:
     """An NVFP4 model on GB10 before 0.20.0 without Marlin for dense layers."""
     if launch.gb10 and launch.model.nvfp4 and not _dense_marlin(launch):
         yield Hit(env("VLLM_NVFP4_GEMM_BACKEND"), show(launch.env.get("VLLM_NVFP4_GEMM_BACKEND")))
 
 
-@rule(
-    "R054",
-    {"0.11.0..0.19.1": "error", "0.29.0..": "error"},
-    lasts="vllm",
-    expected="Marlin for FP8 MoE",
-    remedy=f"set VLLM_TEST_FORCE_FP8_MARLIN=1 (to 0.28.0), or write {_MARLIN} (0.17.0 on)",
-    reason="the CUTLASS FP8 MoE kernels crashed on sm_121a; the variable is dead from 0.29.0 on",
-    source="cluster owner's notes, Qwen3.5-122B-A10B-FP8; not so for Qwen3-Coder-Next: Spark guide, section 7.1.3",
-    covers=("catalogue-unknown-variable",),
-)
+@rule("R054", marlin=_MARLIN)
 def fp8_moe_kernel(launch: Launch) -> Hits:
     """An FP8 MoE model on GB10 without Marlin, or with only the variable that died with 0.29.0."""
     variable = launch.env.get("VLLM_TEST_FORCE_FP8_MARLIN")
@@ -150,30 +94,14 @@ def fp8_moe_kernel(launch: Launch) -> Hits:
         yield Hit(env("VLLM_TEST_FORCE_FP8_MARLIN"), show(variable))
 
 
-@rule(
-    "R055",
-    "error",
-    lasts="checkpoint",
-    expected="another checkpoint, e.g. RedHatAI/Qwen3.5-122B-A10B-NVFP4",
-    remedy="take another checkpoint",
-    reason="it answers garbage on GB10 (E2M1 conversion missing)",
-    source="cluster owner's notes, Qwen3.5-122B-A10B-FP8",
-)
+@rule("R055")
 def broken_checkpoint(launch: Launch) -> Hits:
     """A checkpoint that is known to be broken."""
     if launch.model.is_(r"alpertor/Qwen3\.5-122B-A10B-NVFP4"):
         yield Hit("model", launch.model.repository)
 
 
-@rule(
-    "R056",
-    {"0.11.0..0.23.0": "warning"},
-    expected="no --attention-backend, so that vLLM chooses per layer",
-    remedy="drop it; if a tested recipe asks for it, keep it and silence this rule",
-    reason="one backend for all layers crashed at init_device on models that mix attention and linear layers; from "
-    "0.24 on NVIDIA, vllm-project and eugr serve such models with FlashInfer",
-    source="Spark guide, section 7.1.1; NVIDIA/local-ai-inference-recipes (0.28.0, 2026-08-31)",
-)
+@rule("R056")
 def one_backend_for_hybrid(launch: Launch) -> Hits:
     """--attention-backend on a hybrid model whose recipe doesn't ask for it."""
     asked = launch.model.family == "qwen3-coder-next" and launch.attention_backend == "FLASHINFER"
@@ -181,15 +109,7 @@ def one_backend_for_hybrid(launch: Launch) -> Hits:
         yield Hit(argv("--attention-backend"), show(launch.text("--attention-backend")))
 
 
-@rule(
-    "R057",
-    "hint",
-    lasts="measured",
-    expected="--attention-backend flashinfer",
-    remedy="write it",
-    reason="with FLASH_ATTN about 60K tokens fit at 0.85, with FlashInfer 170K",
-    source="Spark guide, section 7.1.3",
-)
+@rule("R057")
 def coder_next_context(launch: Launch) -> Hits:
     """Qwen3-Coder-Next with a long context and another backend than FlashInfer."""
     long = (launch.number("--max-model-len") or 0) > 60_000
@@ -197,31 +117,14 @@ def coder_next_context(launch: Launch) -> Hits:
         yield Hit(argv("--attention-backend"), show(launch.attention_backend))
 
 
-@rule(
-    "R058",
-    "hint",
-    lasts="checkpoint",
-    expected="no --moe-backend",
-    remedy="drop it",
-    reason="a dense model has no experts",
-    source="Spark guide, section 7.2.1",
-)
+@rule("R058")
 def moe_backend_of_dense(launch: Launch) -> Hits:
     """--moe-backend for a dense model."""
     if launch.model.moe is False and launch.has("--moe-backend"):
         yield Hit(argv("--moe-backend"), show(launch.moe_backend))
 
 
-@rule(
-    "R059",
-    "hint",
-    lasts="measured",
-    needs=("service.recipe=none",),
-    expected="auto, unless a tested recipe pins a backend",
-    remedy="drop it, or take the recipe",
-    reason="a kernel that suits one model and image is a loss on another",
-    source="Spark guide, section 8",
-)
+@rule("R059")
 def backend_without_recipe(launch: Launch) -> Hits:
     """A pinned backend in a service without a recipe."""
     for option in ("--moe-backend", "--attention-backend"):
@@ -229,14 +132,7 @@ def backend_without_recipe(launch: Launch) -> Hits:
             yield Hit(argv(option), show(launch.text(option)))
 
 
-@rule(
-    "R060",
-    {"0.11.0..0.27.1": "error"},
-    expected="--attention-backend triton_attn",
-    remedy="write it",
-    reason="flash_attn and FlashInfer crash on sm_121 with DFlash; NVIDIA validated 0.28.0 without a backend",
-    source="Spark guide, sections 7.1.1 and 14.5; NVIDIA/local-ai-inference-recipes (2026-08-31)",
-)
+@rule("R060")
 def dflash_attention(launch: Launch) -> Hits:
     """DFlash on GB10 without Triton attention, in a stock image."""
     stock = launch.family in (None, "upstream", "ngc")
@@ -244,14 +140,7 @@ def dflash_attention(launch: Launch) -> Hits:
         yield Hit(argv("--attention-backend"), show(launch.attention_backend))
 
 
-@rule(
-    "R061",
-    {"0.11.0..0.23.0": "error", "0.24.0..0.27.1": "warning"},
-    expected="VLLM_USE_DEEP_GEMM=0",
-    remedy='set VLLM_USE_DEEP_GEMM: "0"',
-    reason="DeepGEMM is incompatible with the DFlash draft path and fails silently; NVIDIA validated 0.28.0 without it",
-    source="Spark guide, sections 14.5 and 14.7; NVIDIA/local-ai-inference-recipes (2026-08-31)",
-)
+@rule("R061")
 def dflash_deep_gemm(launch: Launch) -> Hits:
     """DFlash without VLLM_USE_DEEP_GEMM=0."""
     if launch.method == "dflash" and launch.env.get("VLLM_USE_DEEP_GEMM") != "0":
@@ -260,14 +149,7 @@ def dflash_deep_gemm(launch: Launch) -> Hits:
         yield Hit(env("VLLM_USE_DEEP_GEMM"), show(launch.env.get("VLLM_USE_DEEP_GEMM")), severity=mended)
 
 
-@rule(
-    "R062",
-    {"0.11.0..0.27.1": "warning"},
-    expected='no "attention_backend" in --speculative-config',
-    remedy="drop the key",
-    reason="the drafter's backend was best left alone on Spark; recipes for later releases set one (MiniMax-M3, MiMo)",
-    source="Spark guide, section 14.4; NVIDIA/local-ai-inference-recipes and eugr (2026-09)",
-)
+@rule("R062")
 def drafter_attention(launch: Launch) -> Hits:
     """An attention backend for the drafter on GB10."""
     backend = launch.speculation.get("attention_backend")
@@ -275,30 +157,14 @@ def drafter_attention(launch: Launch) -> Hits:
         yield Hit(argv("--speculative-config"), f"attention_backend {show(backend)}")
 
 
-@rule(
-    "R063",
-    "warning",
-    lasts="measured",
-    expected="no explicit --enable-chunked-prefill",
-    remedy="measure with and without it",
-    reason="about 9 times slower MoE was reported on models that mix SSM and MoE; V1 has it on by default, though",
-    source="Spark guide, section 12, contradicted by its section 7.1.1",
-)
+@rule("R063")
 def chunked_prefill_on_ssm_moe(launch: Launch) -> Hits:
     """--enable-chunked-prefill given explicitly on an SSM and MoE model."""
     if launch.model.ssm and launch.model.moe and launch.switch("--enable-chunked-prefill"):
         yield Hit(argv("--enable-chunked-prefill"), "given")
 
 
-@rule(
-    "X23",
-    "error",
-    lasts="vllm",
-    expected="a checkpoint quantized by a method of this release",
-    remedy="take another checkpoint of the model",
-    reason="vLLM refuses an unknown method, and finds no weights in a form that it doesn't know",
-    source="vllm/config/model.py, _verify_quantization; catalogue, quantization",
-)
+@rule("X23")
 def unknown_quantization(launch: Launch) -> Hits:
     """A checkpoint quantized in a form that the release doesn't load."""
     config = launch.model.config

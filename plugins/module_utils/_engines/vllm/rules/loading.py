@@ -3,7 +3,7 @@
 
 from ...._base.gb10 import fact
 from ...._base.place import argv
-from ._base import Hit, Hits, memory_rule
+from ._base import Hit, Hits, rule
 from .launch import Launch
 
 _GB = 10**9
@@ -13,17 +13,7 @@ _EAGER: float = fact("limits", "eager_load_extra_gib") * _GIB
 _COMPILERS: float = fact("limits", "compilers_gib") * _GIB
 
 
-@memory_rule(
-    "R090",
-    {"0.11.0..0.23.0": "warning", "0.24.0..": "hint"},
-    lasts="measured",
-    expected=f"{_FAST:.2f} or less with fastsafetensors",
-    remedy="lower it, or drop --load-format",
-    reason="one host stood still for a moment above it, without damage, while others run with 0.8 and more; "
-    "from 0.24.0 on vLLM gives memory back while it loads",
-    source="32 GB Nemotron guide, tip 4; recipes of eugr/spark-vllm-docker and of sparkrun (8 and 6 with 0.8 or more); "
-    "vLLM pull request 45179",
-)
+@rule("R090", fast=_FAST)
 def fastsafetensors_peak(launch: Launch) -> Hits:
     """fastsafetensors with a utilization above what its peak leaves room for."""
     share = launch.utilization
@@ -32,31 +22,14 @@ def fastsafetensors_peak(launch: Launch) -> Hits:
         yield Hit(argv("--gpu-memory-utilization"), f"{share:g}")
 
 
-@memory_rule(
-    "R091",
-    "warning",
-    lasts="measured",
-    expected="another load format with several ranks",
-    remedy="drop --load-format, or try it alone first",
-    reason="fastsafetensors may run out of memory with tensor parallelism",
-    source="cluster owner's notes, model loading",
-)
+@rule("R091")
 def fastsafetensors_group(launch: Launch) -> Hits:
     """fastsafetensors with several ranks."""
     if launch.text("--load-format") == "fastsafetensors" and launch.world_size > 1:
         yield Hit(argv("--load-format"), f"fastsafetensors with {launch.world_size} ranks")
 
 
-@memory_rule(
-    "R093",
-    "hint",
-    lasts="measured",
-    needs=("model.weights_bytes",),
-    expected=f"--safetensors-load-strategy eager, where {_EAGER / _GB:.0f} GB are free during the load",
-    remedy="write it for a faster load",
-    reason="mapped files load in 8 to 9 minutes on Spark, eager ones in 1 to 2",
-    source="cluster owner's notes, model loading",
-)
+@rule("R093", eager=_EAGER / _GB)
 def slow_load(launch: Launch) -> Hits:
     """The default loader for a large model, or the eager one without room for its peak."""
     strategy, weights = launch.text("--safetensors-load-strategy"), launch.model.weights_bytes or 0
@@ -70,16 +43,7 @@ def slow_load(launch: Launch) -> Hits:
         yield Hit(argv("--safetensors-load-strategy"), "not given")
 
 
-@memory_rule(
-    "R094",
-    "warning",
-    lasts="measured",
-    needs=("host.compile_cache",),
-    expected=f"{_COMPILERS / _GB:.0f} GB free for the first start",
-    remedy="lower --gpu-memory-utilization for the first start, or take an image with sm_121 kernels",
-    reason="FlashInfer compiles kernels at run time: six compilers of 1.5 to 6 GB each",
-    source="32 GB Nemotron guide, root cause 4",
-)
+@rule("R094", compilers=_COMPILERS / _GB)
 def compilers_need_room(launch: Launch) -> Hits:
     """The first start of an NGC image with little memory left."""
     left = (1 - (launch.utilization or launch.default_utilization)) * launch.host.memory_bytes

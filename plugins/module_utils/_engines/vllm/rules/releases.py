@@ -3,11 +3,12 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
+from ...._base.findings import Severity
 from ...._base.gb10 import ROOT
 from ...._base.yaml_text import read_yaml
-from ._base import Check, Hit, Hits, rule
+from ._base import Check, Hit, Hits, Row, entered
 from .launch import Launch
 
 _PLACES = {
@@ -15,6 +16,22 @@ _PLACES = {
     "drafter": "argv --speculative-config",
     "load_format": "argv --load-format",
 }
+
+
+class _Need(TypedDict, total=False):
+    """A row of ``data/vllm_needs.yml``, as the head of the file says."""
+
+    what: str
+    when: dict[str, str | list[str | None]]
+    unless: dict[str, str]
+    needs: str
+    since: str
+    severity: Severity
+    covers: list[str]
+    expected: str
+    remedy: str
+    reason: str
+    source: str
 
 
 def _met(launch: Launch, key: str, wanted: Any) -> str:
@@ -45,7 +62,7 @@ def _cured(launch: Launch, unless: Mapping[str, str]) -> bool:
     )
 
 
-def _check(row: Mapping[str, Any]) -> Check:
+def _check(row: _Need) -> Check:
     unless = row.get("unless", {})
     place = next((_PLACES[key] for key in row["when"] if key in _PLACES), "model")
 
@@ -58,14 +75,18 @@ def _check(row: Mapping[str, Any]) -> Check:
     return check
 
 
+def _words(row: _Need) -> Row:
+    """The row in the form of ``data/rules.yml``, where `needs` names facts."""
+    return {
+        "expected": row.get("expected", f"vLLM {row['needs']} or later"),
+        "remedy": row["remedy"],
+        "reason": row["reason"],
+        "source": row["source"],
+        "covers": row.get("covers", []),
+        "severity": {f"{row.get('since', '')}..<{row['needs']}": row.get("severity", "error")},
+        "needs": ["mounts"] if "mounted" in row.get("unless", {}) else [],
+    }
+
+
 for _row in read_yaml((ROOT / "data" / "vllm_needs.yml").read_text("utf-8")):
-    rule(
-        _row["id"],
-        {f"{_row.get('since', '')}..<{_row['needs']}": _row.get("severity", "error")},
-        expected=_row.get("expected", f"vLLM {_row['needs']} or later"),
-        remedy=_row["remedy"],
-        reason=_row["reason"],
-        source=_row["source"],
-        needs=("mounts",) if "mounted" in _row.get("unless", {}) else (),
-        covers=tuple(_row.get("covers", ())),
-    )(_check(_row))
+    entered(_row["id"], _words(_row), {})(_check(_row))

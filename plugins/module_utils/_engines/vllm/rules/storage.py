@@ -3,7 +3,7 @@
 
 from ...._base.gb10 import fact
 from ...._base.place import argv, env
-from ._base import Hit, Hits, host_rule, rule, show
+from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
 _OFFLINE = "env HF_HUB_OFFLINE"
@@ -20,16 +20,7 @@ def _model_path(launch: Launch) -> str:
     return model if model.startswith("/") else ""
 
 
-@rule(
-    "R127",
-    "error",
-    lasts="operation",
-    needs=("mounts=others",),
-    expected="a mount for HF_HOME, or for the model's folder",
-    remedy="mount the host's model folder there",
-    reason="the container's own file system goes with it: weights are fetched again at each start",
-    source="Spark guide, section 4",
-)
+@rule("R127")
 def no_model_mount(launch: Launch) -> Hits:
     """No mount where the model's files are."""
     home = launch.env.get("HF_HOME", "/root/.cache/huggingface")
@@ -43,32 +34,14 @@ def no_model_mount(launch: Launch) -> Hits:
         yield Hit("mounts", f"nothing at {path}")
 
 
-@host_rule(
-    "R128",
-    "warning",
-    lasts="operation",
-    needs=("model.cached=false",),
-    expected="the model on the host before the start",
-    remedy="stage it first: the role model_store does",
-    reason="the first start downloads it, 19 GB for a small model",
-    source="migration note, open items",
-)
+@rule("R128")
 def download_at_start(launch: Launch) -> Hits:
     """A model of the hub that isn't on the host."""
     if launch.model.cached is False and not _model_path(launch) and not _offline(launch):
         yield Hit("model", "not on the host")
 
 
-@host_rule(
-    "R129",
-    "error",
-    lasts="vllm",
-    needs=("model.cached",),
-    expected="HF_HUB_OFFLINE=1 with the whole model on the host",
-    remedy="stage the model",
-    reason="offline, vLLM takes what is there and looks nowhere else",
-    source="Spark guide, section 3",
-)
+@rule("R129")
 def offline(launch: Launch) -> Hits:
     """Offline without the model, or online though it is there."""
     if _offline(launch) and launch.model.cached is False:
@@ -78,32 +51,14 @@ def offline(launch: Launch) -> Hits:
         yield Hit(_OFFLINE, "not set", severity="hint", remedy=remedy)
 
 
-@host_rule(
-    "R130",
-    "error",
-    lasts="operation",
-    needs=("host.resolves_hub",),
-    expected="HF_HUB_OFFLINE=1 where the hub can't be reached",
-    remedy='set HF_HUB_OFFLINE: "1" and stage the model',
-    reason="the start hangs on names that don't resolve",
-    source="cluster owner's notes",
-)
+@rule("R130")
 def no_names(launch: Launch) -> Hits:
     """A host that can't resolve the hub's name."""
     if launch.host.resolves_hub is False and not _offline(launch):
         yield Hit(_OFFLINE, "not set")
 
 
-@rule(
-    "R131",
-    "hint",
-    lasts="operation",
-    needs=("mounts=others",),
-    expected="a mount for /root/.cache/vllm",
-    remedy="mount a host folder there",
-    reason="compilation is the slow part of a cold start, and its result is lost with the container",
-    source="Spark guide, section 4",
-)
+@rule("R131")
 def no_compile_cache(launch: Launch) -> Hits:
     """No mount for vLLM's compile cache."""
     cache = launch.env.get("VLLM_CACHE_ROOT", "/root/.cache/vllm")
@@ -112,16 +67,7 @@ def no_compile_cache(launch: Launch) -> Hits:
         yield Hit("mounts", f"nothing at {cache}")
 
 
-@rule(
-    "R133",
-    "warning",
-    lasts="operation",
-    needs=("model.cached=false", "service.ready_timeout_s"),
-    expected="a readiness limit of 20 minutes",
-    remedy="raise it for the first start",
-    reason="the first start took 19 minutes: download and compilation",
-    source="migration note, section 4",
-)
+@rule("R133")
 def short_limit(launch: Launch) -> Hits:
     """A readiness limit below 20 minutes with cold caches."""
     limit = launch.service.ready_timeout_s
@@ -130,47 +76,21 @@ def short_limit(launch: Launch) -> Hits:
         yield Hit("service", f"{limit} s")
 
 
-@host_rule(
-    "R134",
-    "warning",
-    lasts="operation",
-    needs=("host.cache_filesystem",),
-    expected="the model on a file system of the NVMe",
-    remedy="mount it from there",
-    reason="reading weights through an overlay is slow",
-    source="cluster owner's notes, model loading",
-)
+@rule("R134")
 def cache_on_overlay(launch: Launch) -> Hits:
     """Models on an overlay file system."""
     if launch.host.cache_filesystem == "overlay":
         yield Hit("host", "overlay")
 
 
-@host_rule(
-    "R135",
-    "hint",
-    lasts="operation",
-    needs=("host.read_ahead_kib",),
-    expected=f"{_READ_AHEAD_KIB} KiB or more",
-    remedy="let the role host_tuning set it",
-    reason="mapped weights are read page by page",
-    source="cluster owner's notes, model loading",
-)
+@rule("R135", read_ahead=_READ_AHEAD_KIB)
 def read_ahead(launch: Launch) -> Hits:
     """A small read-ahead of the NVMe."""
     if launch.host.read_ahead_kib is not None and launch.host.read_ahead_kib < _READ_AHEAD_KIB:
         yield Hit("host read_ahead_kib", str(launch.host.read_ahead_kib))
 
 
-@rule(
-    "R137",
-    "warning",
-    lasts="operation",
-    expected="one key that is kept",
-    remedy="keep the key in a file (api_key_file)",
-    reason="a key made at each start is another one each time",
-    source="Spark guide, section 14.4",
-)
+@rule("R137")
 def new_key_each_time(launch: Launch) -> Hits:
     """An API key that the command line makes anew."""
     key = launch.env.get("VLLM_API_KEY", "")
@@ -178,16 +98,7 @@ def new_key_each_time(launch: Launch) -> Hits:
         yield Hit(env("VLLM_API_KEY"), "made by a command")
 
 
-@rule(
-    "R138",
-    "warning",
-    lasts="operation",
-    needs=("container.restart",),
-    expected="a bounded restart",
-    remedy="take --restart on-failure:3, or leave it to the service's unit",
-    reason="a container that fails at once is started for ever, and holds its name",
-    source="Spark guide, section 6",
-)
+@rule("R138")
 def endless_restart(launch: Launch) -> Hits:
     """A restart policy without an end."""
     policy = (launch.container or {}).get("restart", ("",))[-1]
@@ -195,15 +106,7 @@ def endless_restart(launch: Launch) -> Hits:
         yield Hit("container --restart", policy)
 
 
-@rule(
-    "R157",
-    "error",
-    lasts="vllm",
-    expected="--config and the file's path as two words",
-    remedy="write them as two words",
-    reason="vLLM looks for the word --config alone and ignores the file otherwise: a key in it is not asked for",
-    source="vllm/utils/argparse_utils.py, parse_args (0.11.0 to 0.33.0)",
-)
+@rule("R157")
 def config_in_one_word(launch: Launch) -> Hits:
     """A configuration file that vLLM doesn't read, since --config isn't a word of its own."""
     for word in launch.words.words:
