@@ -5,16 +5,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import re
-import select
-import struct
 import subprocess
 import sys
-import termios
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,9 +16,11 @@ import pytest
 import yaml
 
 from .fixtures import Fleet, lab_of
+from .terminal import Session, typed
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
+QUESTION = rb"(?:nowhere\):|\[yes\]|for all:) "
 THEIRS = """\
 network:
   version: 2
@@ -67,28 +63,9 @@ def play(fleet: Fleet, folder: Path, *words: str, status: int = 0) -> str:
     return screen
 
 
-def typed(fleet: Fleet, folder: Path, answers: Sequence[bytes], *words: str) -> tuple[int, str, int]:
-    """The same at a terminal, where a person types each answer as its question comes: status, screen, questions."""
-    asked = 0
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(folder)
-        os.execve(PLAYBOOK, ["ansible-playbook", *words], environment(fleet, folder))
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 118, 0, 0))
-    screen = b""
-    end = time.monotonic() + 300
-    while time.monotonic() < end:
-        if not select.select([terminal], [], [], 0.5)[0]:
-            continue
-        try:
-            screen += os.read(terminal, 4096)
-        except OSError:
-            break
-        questions = len(re.findall(rb"(?:nowhere\):|\[yes\]|for all:) ", screen))
-        if questions > asked:
-            os.write(terminal, answers[asked])
-            asked = questions
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), screen.decode("utf-8", "replace"), asked
+def answered(fleet: Fleet, folder: Path, answers: Sequence[bytes], *words: str) -> Session:
+    """The same at a terminal, where a person types each answer as its question comes."""
+    return typed([str(PLAYBOOK), *words], answers, QUESTION, cwd=folder, environment=environment(fleet, folder))
 
 
 def declared(folder: Path, name: str = "group_vars/all/fleet.yml") -> dict[str, object]:
@@ -98,8 +75,9 @@ def declared(folder: Path, name: str = "group_vars/all/fleet.yml") -> dict[str, 
 
 def test_a_person_gets_an_inventory_by_one_command_and_one_answer(three: Fleet, tmp_path: Path) -> None:
     words = ("-i", "localhost,", "gb10.fleet.init", "-e", "host=titan")
-    status, screen, asked = typed(three, tmp_path, [b"nvidia\r"], *words)
-    assert (status, asked) == (0, 1), screen
+    session = answered(three, tmp_path, [b"nvidia\r"], *words)
+    screen = session.screen
+    assert (session.status, session.asked) == (0, 1), screen
     assert "nvidia\r" not in screen and "password" not in (tmp_path / "mine/hosts.yml").read_text()
     assert [*declared(tmp_path, "hosts.yml")["all"]["hosts"]] == ["titan"]  # type: ignore[index]
     assert declared(tmp_path) == {"fleet_services": {}}
@@ -110,8 +88,8 @@ def test_a_person_gets_an_inventory_by_one_command_and_one_answer(three: Fleet, 
 
 def test_who_gives_up_or_can_not_answer_leaves_nothing_behind(three: Fleet, tmp_path: Path) -> None:
     words = ("-i", "localhost,", "gb10.fleet.init", "-e", "host=titan")
-    status, screen, _asked = typed(three, tmp_path, [b"\x03"], *words)
-    assert status != 0 and "you ended it; nothing was written" in " ".join(screen.split())
+    session = answered(three, tmp_path, [b"\x03"], *words)
+    assert session.status != 0 and "you ended it; nothing was written" in " ".join(session.screen.split())
     assert "nobody can answer here; write -K" in play(three, tmp_path, *words, status=2)
     (tmp_path / "wrong").write_text("guess\n")
     wrong = play(three, tmp_path, *words, "--become-password-file", "wrong", status=2)

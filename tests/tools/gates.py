@@ -75,7 +75,9 @@ Outcome = Literal["passed", "failed", "skipped"]
 
 PYTHON = str(BIN / "python")
 COLOUR = sys.stdout.isatty()
-PYTEST = (PYTHON, "-m", "pytest", f"--color={'yes' if COLOUR else 'no'}")
+# A test that hangs ends after so long: it costs a run this time, and not all of it.
+TEST_LIMIT_S = 900
+PYTEST = (PYTHON, "-m", "pytest", f"--color={'yes' if COLOUR else 'no'}", f"--timeout={TEST_LIMIT_S}")
 RUFF = ("ruff", "check", ".")
 YAMLLINT = ("yamllint", "--strict", ".")
 UNIT = (*PYTEST, "tests/unit")
