@@ -11,11 +11,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import read_networks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fitting import fitting
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fitting import fitting, taking_over
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import fits_table, read_table, texts
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import write_new
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show, warn
 
 
 class ActionModule(OnController):
@@ -31,20 +31,25 @@ class ActionModule(OnController):
                 )
             hosts[one["name"]] = Host(one["address"], answer["reading"])
         library, _findings = load_all([ROOT / "recipes"])
-        recipes = {recipe.data["model"]["repository"]: name for name, recipe in library.recipes.items()}
         proposal = propose(
-            hosts, itertools.chain(*read_networks().values()), recipes, take_over=options["adopt"] is not False
+            hosts, itertools.chain(*read_networks().values()), library, take_over=options["adopt"] is not False
         )
         users = {one["user"] for one in options["hosts"]} - {""}
         first = next(iter(hosts))
         fits = [] if proposal.services else fitting(first, hosts[first], library)
-        files = texts(hosts, proposal, min(users, default=""), fits, take_over=options["adopt"] is True)
+        words = taking_over(hosts, proposal, library) if proposal.services else {}
+        files = texts(hosts, proposal, min(users, default=""), fits, words, take_over=options["adopt"] is True)
         folder = Path(options["folder"]).expanduser().absolute()
         wanted = {folder / name: text for name, text in files.items()}
         new = {path: text for path, text in wanted.items() if look(path, bytes)[0] != text.encode()}
         show(f"\n{read_table(hosts)}\n")
         for note in proposal.notes:
             show(f"  {note}")
+        for name, one in proposal.services.items():
+            for note in one.notes if options["adopt"] else ():
+                warn(f"{name}: {note}")
+            for word in words[name]:
+                show(f"  {name}: {word}")
         show(f"\nfits on {first}, of what others have run:\n{fits_table(fits)}" if fits else "")
         diff = write_new(new, "into", dry=self._task.check_mode)
         written = "to be written" if self._task.check_mode else "written"

@@ -39,11 +39,14 @@ EXAMPLES = r"""
 RETURN = r"""
 reading:
   description: C(platform), C(memory_kib), C(free_bytes), C(management), the interfaces of default routes, C(networks)
-    by interface, C(halves), C(seen), whose frames came, C(claims), the files that speak for halves, C(serving).
+    by interface, C(halves), C(seen), whose frames came, C(claims), the files that speak for halves, C(addresses) of
+    this host, C(serving), what serves models without what may be secret, C(ray), the heads of its Ray clusters,
+    C(beside), other servers with what they hold in KiB.
   returned: success
   type: dict
 """
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,12 +58,19 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine imp
     read_networks,
     read_platform,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import printable
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import bounded_run, printable
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.system import free_bytes, memory_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.reading import serving
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.running import (
+    beside,
+    processes,
+    ray_heads,
+    read_serving,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import RAILS
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.peers_seen import exchange
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.reading import read_links
+
+_COMMAND_S = 20
 
 
 def main() -> None:
@@ -72,6 +82,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    run, running = bounded_run(_COMMAND_S), processes()
     links = read_links(partial(module.run_command, handle_exceptions=False), RAILS)
     seen = exchange(links, module.params["name"], module.params["token"], module.params["seconds"])
     files = read_netplan({name: link["mac"] for name, link in links.items()})
@@ -84,21 +95,12 @@ def main() -> None:
         "halves": {name: {key: link[key] for key in ("carrier", "mtu", "addresses")} for name, link in links.items()},
         "seen": seen,
         "claims": [{"path": one["path"], "claims": one["claims"]} for one in files if one["claims"]],
-        "serving": _serving(),
+        "addresses": re.findall(r" inet ([0-9.]+)/", run(["ip", "-o", "-4", "addr"])[1]),
+        "serving": read_serving(run, running),
+        "ray": [{"head": head} for head in ray_heads(running)],
+        "beside": beside(running),
     }
     module.exit_json(changed=False, reading=printable(reading))
-
-
-def _serving() -> list[dict[str, Any]]:
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = file.read_bytes().decode("utf-8", "replace").split("\0")
-        except OSError:
-            continue  # it has ended meanwhile
-        one = serving(words)
-        found += [one] if one and one not in found else []
-    return found
 
 
 if __name__ == "__main__":

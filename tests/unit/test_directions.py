@@ -164,6 +164,7 @@ IO = {
     "_operations/update/look.py": "reads what an update would change",
     "_operations/undo/survey.py": "reads a host, and puts it back",
     "_operations/init/look.py": "looks for machines, and logs into them",
+    "_operations/init/running.py": "reads what serves on a host",
     "_subjects/fabric/peers_seen.py": "sends and receives raw frames",
     "_engines/llama_cpp/catalogue.py": "reads data/llama_cpp_catalogue.json",
     "_engines/sglang/catalogue.py": "reads data/sglang_catalogue.json",

@@ -9,6 +9,7 @@ import json
 import shlex
 import socket
 import struct
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,18 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import networks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init import find, look
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, Proposal, propose
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fitting import fitting
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fitting import fitting, taking_over
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import GB10, Login, answer, refused
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.reading import FORM, serving
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.reading import FORM
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.running import (
+    Process,
+    _weights,
+    environment,
+    model_of,
+    program,
+    read_serving,
+    without_secrets,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
     CONNECTION,
     FLEET,
@@ -39,7 +49,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.plan i
 ROOT = Path(__file__).parents[2]
 SITUATIONS: dict[str, Any] = yaml.safe_load((ROOT / "tests/data/init.yml").read_text())
 LIBRARY = load_all([ROOT / "recipes"])[0]
-RECIPES = {recipe.data["model"]["repository"]: name for name, recipe in LIBRARY.recipes.items()}
 BARE: dict[str, Any] = {
     "platform": {"ota": "7.5.0", "release": None, "bios": "5.36", "vendor": "NVIDIA", "product": "NVIDIA_DGX_Spark"},
     "memory_kib": 127535084,
@@ -52,7 +61,8 @@ READ = [name for name, one in SITUATIONS.items() if "hosts" in one]
 
 def reading_of(host: str, shown: dict[str, Any]) -> dict[str, Any]:
     """The answer of `init_info`, checked as the action does."""
-    ports, seen = shown.get("ports", {}), shown.get("seen", {})
+    ports: dict[int, list[str]] = shown.get("ports", {})
+    seen: dict[int, list[str]] = shown.get("seen", {})
     found = {**BARE, **{key: shown[key] for key in ("memory_kib", "management", "networks") if key in shown}}
     found["platform"] = {**BARE["platform"], **{key: shown[key] for key in ("vendor", "product") if key in shown}}
     found["halves"] = {
@@ -75,9 +85,64 @@ def reading_of(host: str, shown: dict[str, Any]) -> dict[str, Any]:
         {"path": path, "claims": [name for name, rail in RAILS.items() if rail.port == port]}
         for path, port in shown.get("claims", {}).items()
     ]
-    found["serving"] = [one for command in shown.get("commands", ()) if (one := serving(shlex.split(command)))]
+    halves = [one for addresses in ports.values() for one in addresses]
+    found["addresses"] = [one.partition("/")[0] for one in halves]
+    found["serving"] = serving_of(shown)
+    found["ray"] = [{"head": head} for head in shown.get("ray", ())]
+    found["beside"] = shown.get("beside", {})
     result: dict[str, Any] = checked(FORM, {"reading": json.loads(json.dumps(found))}, host)["reading"]
     return result
+
+
+def serving_of(shown: dict[str, Any]) -> list[dict[str, Any]]:
+    """What `read_serving` makes of the processes and of what Docker answers, with the folders that the data names."""
+    running: list[Process] = []
+    docker: dict[str, Any] = {}
+    images: dict[str, Any] = {}
+    changed: dict[str, str] = {}
+    for number, one in enumerate(shown.get("serves", ()), 1):
+        container, key = one.get("container"), f"{number:064x}"
+        running.append(
+            Process(shlex.split(one["command"]), key if container else "", one.get("unit", ""), "/home/anna")
+        )
+        if container:
+            changed[container["name"]] = "\n".join(container.get("changed", ()))
+            docker[key] = {
+                "Id": key,
+                "Name": f"/{container['name']}",
+                "Image": f"sha256:{key}",
+                "Config": {"Image": container["image"], "Env": container.get("env"), "Labels": container.get("labels")},
+                "HostConfig": {
+                    "NetworkMode": container.get("network", "host"),
+                    "RestartPolicy": {"Name": container.get("restart", "no")},
+                },
+                "NetworkSettings": {"Ports": container.get("ports")},
+                "Mounts": [{"Source": a, "Destination": b} for a, b in container.get("binds", {}).items()],
+            }
+            images[f"sha256:{key}"] = {
+                "Id": f"sha256:{key}",
+                "RepoDigests": container.get("digests"),
+                "Config": {"Env": ["PATH=/bin"]},
+            }
+
+    def run(words: list[str]) -> tuple[int, str, str]:
+        if words[1] == "diff":
+            return 0, changed[words[2]], ""
+        return (
+            0,
+            json.dumps(
+                [(images if words[1] == "image" else docker)[key] for key in words if key in {**images, **docker}]
+            ),
+            "",
+        )
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in shown.get("units", {}).items():
+            Path(folder, name).write_text(text)
+        found = read_serving(run, running, Path(folder))
+    for one, written in zip(found, shown.get("serves", ()), strict=False):
+        one |= {key: written[key] for key in ("folder", "commit") if key in written}
+    return found
 
 
 def hosts_of(situation: dict[str, Any]) -> dict[str, Host]:
@@ -107,14 +172,18 @@ def test_machines_are_found_without_a_typed_address(name: str) -> None:
 def test_what_is_written_is_what_the_machines_show(name: str) -> None:
     situation = SITUATIONS[name]
     hosts, adopt = hosts_of(situation), situation.get("adopt", False)
-    proposal = propose(hosts, ["192.168.1.0/24"], RECIPES, take_over=True)
-    files = texts(hosts, proposal, "anna", take_over=adopt)
+    proposal = propose(hosts, ["192.168.1.0/24"], LIBRARY, take_over=True)
+    words = taking_over(hosts, proposal, LIBRARY)
+    files = texts(hosts, proposal, "anna", (), words, take_over=adopt)
     assert read_yaml(files[FLEET]) == situation["written"]
     assert read_yaml(files[CONNECTION]) == {"ansible_user": "anna", "ansible_python_interpreter": "/usr/bin/python3"}
     declared = {host: {"ansible_host": one.address} if one.address else {} for host, one in hosts.items()}
     for host, variables in situation.get("of_hosts", {}).items():
         declared[host] |= variables
     assert read_yaml(files[HOSTS]) == {"all": {"hosts": declared}}
+    for recipe, holds in situation.get("recipes", {}).items():
+        written = read_yaml(files[f"recipes/{recipe}.yml"])
+        assert {key: written[key] for key in holds} == holds
     screen = "\n".join([read_table(hosts), *proposal.notes, *files.values()])
     assert [note for note in situation.get("notes", ()) if note not in screen] == []
     assert [word for word in situation.get("never", ()) if word in screen] == []
@@ -124,7 +193,7 @@ def test_what_is_written_is_what_the_machines_show(name: str) -> None:
 def test_a_plan_refuses_nothing_of_it(name: str) -> None:
     hosts = hosts_of(SITUATIONS[name])
     for take_over in (True, False):
-        fabric = propose(hosts, [], RECIPES, take_over=take_over).fabric
+        fabric = propose(hosts, [], LIBRARY, take_over=take_over).fabric
         _slices, findings = plan_fabric(fabric, dict.fromkeys(hosts, _Facts()))
         assert [one.sentence() for one in findings if one.severity == "error"] == []
 
@@ -136,7 +205,7 @@ def test_what_fits_is_judged_by_the_memory_that_was_seen(name: str, large_fits: 
     fits = fitting(first, hosts[first], LIBRARY)
     assert 0 < len(fits) <= 5 and all(row["fits"] == "yes" for row in fits)
     assert ("gpt-oss-120b" in [row["recipe"] for row in fits]) is large_fits
-    bare = propose(hosts, [], RECIPES, take_over=True)
+    bare = propose(hosts, [], LIBRARY, take_over=True)
     text = texts(hosts, Proposal(bare.fabric, {}, []), "anna", fits, take_over=False)[FLEET]
     proposed = text.partition("the one above:\n")[2]
     services = read_yaml("\n".join(line.removeprefix("# ") for line in proposed.splitlines()))
@@ -167,8 +236,8 @@ def test_what_others_keep_needs_its_addresses() -> None:
 def test_a_pool_meets_no_network_that_anybody_knows() -> None:
     shown = {"ports": {1: []}, "address": "x", "networks": {"docker0": ["10.188.0.0/255.255.0.0"]}}
     hosts = hosts_of({"hosts": {"a": {**shown, "seen": {1: ["b:1"]}}, "b": {**shown, "seen": {1: ["a:1"]}}}})
-    assert propose(hosts, ["192.168.0.0/16"], {}, take_over=True).fabric["pool"] == "172.29.0.0/22"
-    assert "pool" not in propose(hosts, [], {}, take_over=True).fabric
+    assert propose(hosts, ["192.168.0.0/16"], LIBRARY, take_over=True).fabric["pool"] == "172.29.0.0/22"
+    assert "pool" not in propose(hosts, [], LIBRARY, take_over=True).fabric
 
 
 def test_a_ring_of_bare_machines_gets_a_pool_that_holds_it() -> None:
@@ -176,7 +245,7 @@ def test_a_ring_of_bare_machines_gets_a_pool_that_holds_it() -> None:
     hosts = hosts_of(
         {"hosts": {name: {"address": name, "ports": {0: [], 1: []}, "seen": seen} for name, seen in ends.items()}}
     )
-    fabric = propose(hosts, [], {}, take_over=True).fabric
+    fabric = propose(hosts, [], LIBRARY, take_over=True).fabric
     assert fabric["pool"] == "192.168.96.0/21" and [one["index"] for one in fabric["cables"]] == [0, 1, 2]
 
 
@@ -189,7 +258,7 @@ def test_a_crossed_pair_is_written_as_it_hangs() -> None:
             }
         }
     )
-    proposal = propose(hosts, [], {}, take_over=True)
+    proposal = propose(hosts, [], LIBRARY, take_over=True)
     assert proposal.fabric == {"cables": [["a:0", "b:1"]]}
 
 
@@ -311,14 +380,20 @@ def test_frames_are_those_of_this_run() -> None:
         assert read_frame(bytes(14) + payload, "token") is None
 
 
+SERVING = serving_of({"serves": [{"command": "vllm serve a/b"}]})[0]
+
+
 def test_a_machine_that_sends_rubbish_is_refused_or_counts_for_nothing() -> None:
     reading = reading_of("a", {"address": "a", "ports": {1: []}, "seen": {}})
     strange = {"half": "enp1s0f1np1", "host": "nobody", "far": "enp1s0f1np1"}
     hosts = {"a": Host("a", {**reading, "seen": [strange, {**strange, "host": "a"}]})}  # type: ignore[typeddict-item]
-    assert propose(hosts, [], {}, take_over=True).fabric == {}
+    assert propose(hosts, [], LIBRARY, take_over=True).fabric == {}
     for wrong in (
         {"memory_kib": "all"},
-        {"serving": [{"model": "a\nb", "options": {}}]},
+        {"serving": [{**SERVING, "words": ["a\nb"]}]},
+        {"serving": [{**SERVING, "container": "$(id)"}]},
+        {"serving": [{**SERVING, "compose": "-f /x; id stop y"}]},
+        {"serving": [{**SERVING, "unit": "a; id"}]},
         {"claims": [{"path": "x\n# y", "claims": []}]},
         {"networks": {"eth0": ["0.0.0.0/0; rm"]}},
         {"seen": [{**strange, "host": "a\n  b: c"}]},
@@ -335,17 +410,111 @@ def test_words_of_firmware_stay_in_their_comment() -> None:
         "ota": "1\n2",
     }
     hosts = {"on": Host("10.0.0.1", {**reading_of("on", {}), "platform": platform})}  # type: ignore[typeddict-item]
-    written = texts(hosts, propose(hosts, [], {}, take_over=True), "", take_over=False)
+    written = texts(hosts, propose(hosts, [], LIBRARY, take_over=True), "", take_over=False)
     assert read_yaml(written[HOSTS]) == {"all": {"hosts": {"on": {"ansible_host": "10.0.0.1"}}}}
     assert read_yaml(written[CONNECTION]) == {"ansible_python_interpreter": "/usr/bin/python3"}
 
 
-def test_a_command_line_leaves_its_host_without_its_key() -> None:
-    found = serving(
-        ["/usr/bin/python3", "/venv/bin/vllm", "serve", "a/b", "--api-key", "sk-1", "--port=9000", "--hf-token", "hf_x"]
-    )
-    assert found == {"model": "a/b", "options": {"port": "9000"}}
-    assert serving(["sleep", "infinity"]) is None and serving(["vllm", "serve", "a\nb"]) is None
+def test_a_template_of_a_hostile_host_is_not_written() -> None:
+    for word in ("{{ lookup('pipe', 'id') }}", "{% raw %}"):
+        shown = {"address": "a", "serves": [{"command": f'vllm serve a/b --served-model-name "{word}"'}]}
+        proposal = propose(hosts_of({"hosts": {"a": shown}}), [], LIBRARY, take_over=True)
+        assert proposal.services == {} and any("template" in note for note in proposal.notes)
+
+
+@pytest.mark.parametrize(
+    ("line", "engine", "model"),
+    [
+        ("/usr/bin/python3 /venv/bin/vllm serve a/b", "vllm", "a/b"),
+        ("python3.12 -m vllm.entrypoints.openai.api_server --model a/b", "vllm", "a/b"),
+        ("python -m sglang.launch_server --model-path=a/b", "sglang", "a/b"),
+        ("/app/llama-server -m /models/x.gguf", "llama-cpp", "/models/x.gguf"),
+        ("trtllm-serve a/b", "trtllm", "a/b"),
+        ("vllm serve --port 1 --model a/b", "vllm", "a/b"),
+    ],
+)
+def test_a_server_is_known_by_its_command(line: str, engine: str, model: str) -> None:
+    found = program(line.split())
+    assert found is not None and found[0] == engine and model_of(found[1]) == model
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sleep infinity",
+        "docker exec -it vllm_node vllm serve a/b",
+        "grep vllm serve",
+        "bash -c vllm",
+        "sudo vllm serve a/b",
+        "vllm bench serve",
+        "",
+    ],
+)
+def test_what_speaks_of_a_server_is_none(line: str) -> None:
+    assert program(line.split()) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--api-key S3CRET",
+        "--api-key=S3CRET",
+        "--api-key S3CRET S3CRET-2",
+        "--api_key S3CRET",
+        "--api-k S3CRET",
+        "--api-key 123456",
+        "--hf-token S3CRET",
+        "--ssl-keyfile-password S3CRET",
+        "--otlp-headers authorization=S3CRET",
+        "--admin-key S3CRET",
+        "--middleware-auth S3CRET",
+        '--kv-transfer-config {"extra":{"api_key":"S3CRET"}}',
+        "--media-proxy http://me:S3CRET@proxy",
+        "--x hf_S3CRETS3CRET",
+        "--x sk-S3CRETS3CRET",
+        "--x OF-THE-ENVIRONMENT",
+        "--chat-template line\nS3CRET",
+    ],
+)
+def test_no_secret_of_a_command_leaves_its_host(words: str) -> None:
+    kept, withheld = without_secrets(["a/b", *words.split(" "), "--port", "8000"], ["OF-THE-ENVIRONMENT"])
+    assert kept == ["a/b", "--port", "8000"] and len(withheld) == 1
+    assert "S3CRET" not in str((kept, withheld)).replace("line", "") and "ENVIRONMENT" not in str(withheld)
+
+
+def test_what_is_no_secret_goes_over() -> None:
+    words = "a/b --tokenizer-mode auto --long-prefill-token-threshold 512 --enable-auto-tool-choice --max-num-seqs 8"
+    words += ' --speculative-config {"num_speculative_tokens":3} --kv-cache-dtype fp8 --ssl-keyfile /etc/k.pem -1'
+    assert without_secrets(words.split()) == (words.split(), [])
+
+
+def test_variables_are_those_of_engines_that_hold_no_secret() -> None:
+    given = [
+        "VLLM_USE_V1=1",
+        "VLLM_API_KEY=S3CRET",
+        "PATH=/bin",
+        "NCCL_DEBUG=WARN",
+        "VLLM_X=hf_abcdefgh",
+        "MY_TOKEN=T0KEN",
+    ]
+    kept, names, secrets = environment([*given, "VLLM_OF_IMAGE=1"], ["VLLM_OF_IMAGE=1"])
+    assert kept == {"VLLM_USE_V1": "1", "NCCL_DEBUG": "WARN"}
+    assert names == ["MY_TOKEN", "VLLM_API_KEY", "VLLM_X"] and {*secrets} == {"S3CRET", "T0KEN", "hf_abcdefgh"}
+
+
+def test_weights_are_found_in_the_cache_that_the_container_sees(tmp_path: Path) -> None:
+    commit = "1d4bf0f9f2c34c7d8f0a6b5c4d3e2f1a0b9c8d7e"
+    model = tmp_path / "hub/models--a--b"
+    (model / "snapshots" / commit).mkdir(parents=True)
+    (model / "refs").mkdir()
+    (model / "refs/main").write_text(commit)
+    mounts = [(str(tmp_path), "/root/.cache/huggingface")]
+    assert _weights(["a/b"], mounts, {}, "/root") == (str(model), commit)
+    assert _weights(["a/b", "--revision", "f" * 40], mounts, {}, "/root") == ("", "")
+    assert _weights(["a/b"], [(str(tmp_path), "/cache")], {"HF_HOME": "/cache"}, "/root") == (str(model), commit)
+    assert _weights(["a/b"], [], {}, "/root") == ("", "") and _weights(["a/../b"], mounts, {}, "/root") == ("", "")
+    inside = f"/root/.cache/huggingface/hub/models--a--b/snapshots/{commit}"
+    assert _weights([inside], mounts, {}, "/root") == (str(model), commit)
 
 
 def test_networks_are_those_of_routes() -> None:

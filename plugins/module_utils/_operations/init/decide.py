@@ -5,16 +5,17 @@ The planner itself judges what is proposed: nothing is written that a plan would
 """
 
 import ipaddress
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..._base.gb10 import fact
+from ..._engines.recipes.recipe import Library
 from ..._host.netplan.document import PATH as NETPLAN
 from ..._subjects.fabric.hardware import HALVES, RAILS, rail
 from ..._subjects.fabric.plan import plan_fabric
 from ..._subjects.fabric.spec import FABRIC, MTU
+from .adopt import Adopted, adopted
 from .cabling import Port, cabling, shown
 from .reading import Reading
 
@@ -37,10 +38,10 @@ class Host:
 
 @dataclass(frozen=True)
 class Proposal:
-    """fabric, services: as ``fleet_fabric`` and ``fleet_services`` have them. notes: sentences for the owner."""
+    """fabric: as ``fleet_fabric`` has it. services: what serves there now. notes: sentences for the owner."""
 
     fabric: Mapping[str, Any]
-    services: Mapping[str, Any]
+    services: Mapping[str, Adopted]
     notes: Sequence[str] = field(default_factory=list)
 
 
@@ -50,11 +51,9 @@ def settings_of(reading: Reading) -> dict[str, int]:
     return {"memory_kib": reading["memory_kib"]} if abs(reading["memory_kib"] / usual - 1) > _SAME_MEMORY else {}
 
 
-def propose(
-    hosts: Mapping[str, Host], own_networks: Iterable[str], recipes: Mapping[str, str], *, take_over: bool
-) -> Proposal:
-    """own_networks: those of the controller. recipes: the shipped recipe of each model. take_over: take the network as
-    it is, where it can be; what it is stays as it is."""
+def propose(hosts: Mapping[str, Host], own_networks: Iterable[str], library: Library, *, take_over: bool) -> Proposal:
+    """own_networks: those of the controller. library: the shipped recipes. take_over: take the network as it is, where
+    it can be; what it is stays as it is."""
     readings = {name: host.reading for name, host in hosts.items()}
     found = cabling(readings)
     notes = [*found.notes, *(f"cable: {a[0]} port {a[1]} and {b[0]} port {b[1]}" for a, b in found.cables)]
@@ -63,7 +62,7 @@ def propose(
     if found.cables or found.switches:
         fabric, words = _fabric(hosts, found.cables, found.switches, own_networks, take_over)
         notes += words
-    services, words = _services(readings, recipes)
+    services, words = adopted(readings, library)
     return Proposal(fabric, services, [*notes, *words])
 
 
@@ -225,51 +224,3 @@ def _moved(hosts: Mapping[str, Host]) -> str:
         if others
         else f"; it keeps {NETPLAN} aside"
     )
-
-
-# Services ---------------------------------------------------------------------------------------------------------
-
-
-def _services(readings: Mapping[str, Reading], recipes: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """Each vLLM that answers there as a service, the ranks of one model together."""
-    services: dict[str, Any] = {}
-    notes = []
-    ranks = {
-        (one["model"], host): one["options"] for host, reading in sorted(readings.items()) for one in reading["serving"]
-    }
-    for (model, head), options in ranks.items():
-        if options.get("node-rank", "0") != "0":
-            continue
-        workers = [
-            host for (other, host), more in ranks.items() if other == model and more.get("node-rank", "0") != "0"
-        ]
-        several = int(options["nnodes"]) > 1 if options.get("nnodes", "").isdecimal() else False
-        hosts = [head, *(workers if several else [])]
-        port = _number(options.get("port", "8000")) or 8000
-        notes.append(f"{', '.join(hosts)}: vLLM serves {model} on port {port}; nothing of it was touched")
-        if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
-            notes.append(f"{model} is a folder of {head}: gb10.fleet.recipe_new makes a recipe of it")
-            continue
-        sizes = {
-            key: number
-            for key in ("max_model_len", "max_num_seqs")
-            if (number := _number(options.get(key.replace("_", "-"), "")))
-        }
-        name = options.get("served-model-name", "") or model
-        services[_slug(name, services)] = {
-            **({"recipe": recipes[model]} if model in recipes else {"model": model}),
-            "hosts": hosts,
-            "port": port,
-            "served_name": name,
-            **({"workload": sizes} if sizes else {}),
-        }
-    return services, notes
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
-
-
-def _slug(name: str, taken: Mapping[str, object]) -> str:
-    slug = re.sub(r"[^a-z0-9]+", "-", name.rpartition("/")[2].lower()).strip("-")[:40].strip("-") or "model"
-    return next(one for one in (slug, *(f"{slug}-{number}" for number in range(2, 100))) if one not in taken)

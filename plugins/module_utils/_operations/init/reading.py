@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a machine shows of itself before it is declared, as a type: its answer is checked by it once."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
 from ..._base.reading import Platform
@@ -11,6 +10,10 @@ from ..._base.schema import Spec
 from ..._base.typed import Limits, spec_of
 
 _Line = Annotated[str, Limits(max=200, pattern=LINE, expected="a line of text")]
+_Word = Annotated[str, Limits(max=4000, pattern=LINE, expected="a line of text")]
+# What a person may paste into a shell.
+_Plain = Annotated[str, Limits(max=200, pattern=r"[\w./@:+\\-]*", expected="a plain name or path")]
+_Compose = Annotated[str, Limits(max=300, pattern=r"(-f /[\w./@:+-]+ stop [\w.-]+)?", expected="how compose stops it")]
 _Name = Annotated[str, Limits(max=64, pattern=r"[A-Za-z0-9_][A-Za-z0-9_.-]*", expected="a name")]
 _Address = Annotated[str, Limits(pattern=r"[0-9.]{7,15}/[0-9.]{1,15}", expected="an address with its prefix")]
 
@@ -37,10 +40,35 @@ class Claim(TypedDict):
 
 
 class Serving(TypedDict):
-    """A vLLM that runs here: `SERVED` of its options, and nothing else of its command line."""
+    """An engine that serves here, without what may be a secret.
 
-    model: _Line
-    options: dict[_Name, _Line]
+    words: of its command, behind the program. withheld: options and variables whose values stayed on the host.
+    closed: whether its container has a network of its own; published: {port inside: address:port of the host}.
+    changed: files of its Python packages that its image has otherwise. unit, compose: what starts it. returns: whether
+    it comes back after a reboot. folder: of the host, with its weights; commit: theirs.
+    """
+
+    engine: Annotated[str, Limits(choices=["vllm", "sglang", "llama-cpp", "trtllm"])]
+    words: Annotated[list[_Word], Limits(max=500)]
+    withheld: Annotated[list[_Name], Limits(max=200)]
+    env: dict[_Name, _Line]
+    container: _Plain
+    image: _Plain
+    digest: Annotated[str, Limits(pattern="(sha256:[0-9a-f]{64})?", expected="a digest")]
+    closed: bool
+    published: dict[_Name, _Line]
+    changed: Annotated[list[_Line], Limits(max=64)]
+    unit: _Plain
+    compose: _Compose
+    returns: bool
+    folder: _Line
+    commit: Annotated[str, Limits(pattern="([0-9a-f]{40})?", expected="a commit")]
+
+
+class Ray(TypedDict):
+    """A member of a Ray cluster: the address of its head."""
+
+    head: _Line
 
 
 class Reading(TypedDict):
@@ -52,39 +80,13 @@ class Reading(TypedDict):
     halves: dict[_Name, Half]
     seen: Annotated[list[Seen], Limits(max=4096)]
     claims: Annotated[list[Claim], Limits(max=256)]
+    addresses: Annotated[list[_Line], Limits(max=256)]
     serving: Annotated[list[Serving], Limits(max=64)]
+    ray: Annotated[list[Ray], Limits(max=16)]
+    beside: dict[_Name, Annotated[int, Limits(min=0, max=1 << 40)]]
 
 
 FORM: Spec = {"type": "map", "options": {"reading": {**spec_of(Reading), "required": True}}}
-
-# Of a command line only these options leave the host: another one may hold a key.
-SERVED = (
-    "max-model-len",
-    "max-num-seqs",
-    "node-rank",
-    "nnodes",
-    "port",
-    "served-model-name",
-    "tensor-parallel-size",
-)
-
-
-def serving(command: Sequence[str]) -> dict[str, Any] | None:
-    """A `Serving` of a process's command line; None of any other program."""
-    words = [*command]
-    at = next((at for at, word in enumerate(words[:4]) if word == "serve"), 0)
-    if not at or words[at - 1].rpartition("/")[2] != "vllm":
-        return None
-    options: dict[str, str] = {}
-    for word, after in zip(words[at:], [*words[at + 1 :], ""], strict=True):
-        name, is_set, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name.replace("_", "-") in SERVED:
-            options[name.replace("_", "-")] = value if is_set else after
-    named = words[at + 1] if len(words) > at + 1 and not words[at + 1].startswith("-") else ""
-    if "headless" in {word.removeprefix("--") for word in words[at:]} or options.get("node-rank", "0") != "0":
-        options["node-rank"] = options.get("node-rank", "1")
-    kept = {name: value for name, value in options.items() if re.fullmatch(LINE, value) and len(value) <= 200}
-    return {"model": named, "options": kept} if named and re.fullmatch(LINE, named) and len(named) <= 200 else None
 
 
 def maker(reading: Mapping[str, Any]) -> str:

@@ -2,13 +2,16 @@
 """The files of a new inventory, as a person would write them, and what the screen shows of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ..._base.report import table
 from ..._base.sizes import size
+from ..._engines.declaration import RecipeData
 from .decide import Host, Proposal, settings_of
 from .find import Machine
 from .reading import maker
+from .running import model_of
 
 Row = Mapping[str, Any]
 HOSTS, CONNECTION, FLEET = "hosts.yml", "group_vars/all/connection.yml", "group_vars/all/fleet.yml"
@@ -24,14 +27,23 @@ def _yaml(value: object, *, flow: bool | None = None) -> str:
 
 
 def texts(
-    hosts: Mapping[str, Host], proposal: Proposal, user: str, fits: Sequence[Row] = (), *, take_over: bool
+    hosts: Mapping[str, Host],
+    proposal: Proposal,
+    user: str,
+    fits: Sequence[Row] = (),
+    words: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    *,
+    take_over: bool,
 ) -> dict[str, str]:
-    """The files by name, below the inventory's folder. user: empty where ssh's own files name the account. fits: what
-    fits on the first host, of `fitting`."""
+    """The files by name, below the inventory's folder. user: empty where ssh's own files name the account. fits, words:
+    what fits on the first host, and what a plan makes of each service, of `fitting`. A service that no shipped recipe
+    serves has one of its own, whether it is taken over or is a comment."""
     account = {"ansible_user": user} if user else {}
+    own = [one.recipe for one in proposal.services.values() if one.recipe]
     return {
+        **{f"recipes/{data['name']}.yml": _HEAD + _yaml(_short(data), flow=False) for data in own},
         CONNECTION: _HEAD + _yaml({**account, "ansible_python_interpreter": "/usr/bin/python3"}),
-        FLEET: _HEAD + "\n".join(_fleet(hosts, proposal, fits, take_over=take_over)) + "\n",
+        FLEET: _HEAD + "\n".join(_fleet(hosts, proposal, fits, words, take_over=take_over)) + "\n",
         HOSTS: _HEAD + "all:\n  hosts:\n" + "".join(map(_host, hosts, hosts.values())),
     }
 
@@ -49,25 +61,51 @@ def memory(host: Host) -> str:
     return f"{next(gb for gb in (32, 64, 128, 256, 1 << 30) if host.reading['memory_kib'] < gb * 1_000_000)} GB"
 
 
-def _fleet(hosts: Mapping[str, Host], proposal: Proposal, fits: Sequence[Row], *, take_over: bool) -> Iterator[str]:
+def _short(recipe: RecipeData) -> dict[str, Any]:
+    """Without what its reader fills in."""
+    maps = {
+        name: {key: value for key, value in recipe[name].items() if value is not None} for name in ("model", "image")
+    }
+    found: dict[str, Any] = {**recipe, **maps}
+    found["memory"] = {key: value for key, value in recipe["memory"].items() if value}
+    return {key: value for key, value in found.items() if value not in (None, {}, [])}
+
+
+def _fleet(
+    hosts: Mapping[str, Host],
+    proposal: Proposal,
+    fits: Sequence[Row],
+    words: Mapping[str, Sequence[str]],
+    *,
+    take_over: bool,
+) -> Iterator[str]:
     yield from (f"# {note}" for note in proposal.notes)
     if proposal.fabric:
         yield _yaml({"fleet_fabric": proposal.fabric}).rstrip()
-    services = {"fleet_services": proposal.services}
     if proposal.services and take_over:
         yield "# What runs now goes on until site.yml, which starts these instead."
-        yield _yaml(services).rstrip()
+        yield from _services(proposal, words)
         return
     yield "fleet_services: {}"
     lines: list[str] = []
     if proposal.services:
         lines = ["What serves there now, to take over with site.yml: put these lines in the place of the one above:"]
+        lines += [line for text in _services(proposal, words) for line in text.splitlines()]
     elif fits:
         first = next(iter(hosts))
         services = {"fleet_services": {"chat": {"recipe": fits[0]["recipe"], "hosts": [first], "port": 8000}}}
         lines = [f"These recipes fit on {first}, of what others have run:", *fits_table(fits).splitlines()]
-        lines.append("For the first of them, put these lines in the place of the one above:")
-    yield from (f"# {line}" for line in [*lines, *(_yaml(services).splitlines() if lines else [])])
+        lines += ["For the first of them, put these lines in the place of the one above:"]
+        lines += _yaml(services).splitlines()
+    yield from (f"# {line}" for line in lines)
+
+
+def _services(proposal: Proposal, words: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What serves there as declared, each with what to know of it above."""
+    yield "fleet_services:"
+    for name, one in proposal.services.items():
+        yield from (f"  # {note}" for note in [*one.notes, *words.get(name, ())])
+        yield "".join(f"  {line}\n" for line in _yaml({name: one.service}, flow=None).splitlines()).rstrip()
 
 
 # The screen -------------------------------------------------------------------------------------------------------
@@ -103,7 +141,8 @@ def read_table(hosts: Mapping[str, Host]) -> str:
             "memory": memory(host),
             "system": f"DGX OS {host.reading['platform']['ota'] or '?'}",
             "disk free": size(host.reading["free_bytes"]),
-            "serves": ", ".join(one["model"] for one in host.reading["serving"]) or "nothing",
+            "serves": ", ".join(model_of(one["words"]) or one["engine"] for one in host.reading["serving"])
+            or "nothing",
         }
         for name, host in hosts.items()
     ]

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What serves on a machine that nobody has declared: its processes, their containers, and what starts them.
+
+Only this leaves the host: no value that may be a secret, whatever it is called.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import pwd
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..._base import layout
+from ..._base.received import LINE
+from ..._host.probe.parts import Run, UnreadableError, output
+
+# How each engine's server is started: the words at the beginning of its command, after an interpreter.
+_PROGRAMS = (
+    ("vllm", ("vllm", "serve")),
+    ("vllm", ("-m", "vllm.entrypoints.openai.api_server")),
+    ("vllm", ("-m", "vllm.entrypoints.cli.main", "serve")),
+    ("sglang", ("-m", "sglang.launch_server")),
+    ("sglang", ("sglang", "serve")),
+    ("llama-cpp", ("llama-server",)),
+    ("trtllm", ("trtllm-serve",)),
+)
+_STARTS = re.compile(r"python[\d.]*|vllm|sglang|llama-server|trtllm-serve")
+# Whose memory counts and which stay as they are.
+_BESIDE = re.compile(r"(?P<name>ollama|gpustack|lm-studio|lms|k3s)(-server)?")
+_SECRET = re.compile(
+    r"(api|access|secret|private)?-?keys?|api-k.*|hf-tok.*|tokens?|passw.*|passphrase|pwd|secrets?|auth(orization)?|"
+    r"credentials?|headers?|cookies?|bearer",
+    re.IGNORECASE,
+)
+_ALWAYS = re.compile(r"api[-_]?k|hf[-_]tok|hugging|passw|passphrase|secret|credential|authorization|headers?$", re.I)
+_HARMLESS = re.compile(r"/.*|\d{0,6}|true|false", re.IGNORECASE)
+# What tokens of known makers look like, an address with a password, and JSON that names a secret.
+_SHAPES = re.compile(
+    r"\b(sk|hf|ghp|gho|glpat|nvapi|xox[a-z]|github_pat)[-_][\w-]{4,}|\bAKIA\w{12,}|\beyJ[\w-]{16,}\.|://[^/\s:@]*:[^/\s@]+@"
+    r"|bearer\s+\S|[\"'][\w-]*(key|token|secret|passw|auth|header|credential)[\w-]*[\"']\s*:\s*[\"'{\[]",
+    re.IGNORECASE,
+)
+# Variables of the engines; any other one is the image's, the network's or nobody's business.
+_VARIABLES = re.compile(r"(VLLM|SGLANG|SGL|LLAMA_ARG|FLASHINFER|TORCH|PYTORCH|TRITON|NCCL|CUDA|HF|TRANSFORMERS)_\w+")
+_CONTAINER = re.compile(r"(?:docker-|/docker/|libpod-|cri-containerd-)([0-9a-f]{64})")
+_UNIT = re.compile(r"/([\w@.:\\-]+\.service)(?=/|$)")
+_COMPOSE = "com.docker.compose."
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_MOST_FILES, _MOST_CHANGED, _MOST_FILE = 300, 20, 1 << 16
+
+
+@dataclass(frozen=True)
+class Process:
+    """words: its command line. container: the id of its container, unit: of systemd's; empty without. home: of its
+    account."""
+
+    words: Sequence[str]
+    container: str = ""
+    unit: str = ""
+    home: str = ""
+    resident_kib: int = 0
+
+
+def program(words: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The engine that a command line starts, and the words behind its program; None of any other program."""
+    bare = [word.rpartition("/")[2] for word in words[:6]]
+    if not words or not _STARTS.fullmatch(bare[0]):
+        return None
+    for engine, begins in _PROGRAMS:
+        for at in range(min(4, len(bare))):
+            if tuple(bare[at : at + len(begins)]) == begins:
+                return engine, [word for word in words[at + len(begins) :] if word]
+    return None
+
+
+def without_secrets(words: Sequence[str], known: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+    """The words without each option whose value may be a secret, and the names of these. known: secrets as such."""
+    kept: list[str] = []
+    withheld: list[str] = []
+    for name, group in _grouped(words):
+        shown = name.lstrip("-").replace("_", "-").lower()
+        values = [word.partition("=")[2] for word in group[:1] if name and "=" in word] + [*group[1 if name else 0 :]]
+        if any(_may_be_secret(shown, value, known) for value in values) or not all(map(_plain, group)):
+            withheld.append(re.sub(r"[^\w.-]", "", shown)[:60] or "argument")
+        else:
+            kept += group
+    return kept, list(dict.fromkeys(withheld))
+
+
+def _grouped(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each option with its values; a word that belongs to none alone, under an empty name."""
+    name, group = "", list[str]()
+    for word in words:
+        if re.match(r"--?[A-Za-z]", word):
+            if group:
+                yield name, group
+            name, group = word.partition("=")[0], [word]
+        elif name:
+            group.append(word)
+        else:
+            yield "", [word]
+    if group:
+        yield name, group
+
+
+def _plain(word: str) -> bool:
+    return len(word) <= 4000 and re.fullmatch(LINE, word) is not None
+
+
+def _may_be_secret(name: str, value: str, known: Iterable[str] = ()) -> bool:
+    if _SHAPES.search(value) or any(len(one) > 3 and one in value for one in known):
+        return True
+    if _ALWAYS.search(name):
+        return bool(value)
+    return any(map(_SECRET.fullmatch, re.split(r"[-_.]", name))) and not _HARMLESS.fullmatch(value)
+
+
+def environment(given: Iterable[str], brought: Iterable[str]) -> tuple[dict[str, str], list[str], list[str]]:
+    """Variables of the engine that are no secrets, the names of those that may be, and these values, which stay here.
+
+    brought: by the image, which brings them again.
+    """
+    pairs = [word.partition("=")[::2] for word in given if word not in {*brought}]
+    secret = {name: value for name, value in pairs if value and _may_be_secret(name.lower(), value)}
+    kept = {
+        name: value
+        for name, value in pairs
+        if _VARIABLES.fullmatch(name) and name not in secret and _plain(value) and len(value) <= 200
+    }
+    return kept, sorted(name for name in secret if re.fullmatch(r"\w{1,64}", name)), [*secret.values()]
+
+
+# Reading ----------------------------------------------------------------------------------------------------------
+
+
+def processes(proc: Path = Path("/proc")) -> list[Process]:
+    found = []
+    for folder in proc.glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            if not words[0]:
+                continue
+            group = (folder / "cgroup").read_text(encoding="utf-8", errors="replace")
+            container = _CONTAINER.search(group)
+            unit = [] if container else _UNIT.findall(group)
+            # of a person's own manager: user@1000.service/app.slice/NAME.service
+            of_own = [one for one in unit if not re.match(r"user@|session-|ssh\.|sshd\.|docker\.|containerd\.", one)]
+            pages = int((folder / "statm").read_text(encoding="ascii").split()[1])
+            found.append(
+                Process(
+                    words[: words.index("")] if "" in words else words,
+                    container[1] if container else "",
+                    of_own[-1] if of_own else "",
+                    pwd.getpwuid(folder.stat().st_uid).pw_dir,
+                    pages * os.sysconf("SC_PAGE_SIZE") // 1024,
+                )
+            )
+    return found
+
+
+def read_serving(run: Run, running: Sequence[Process], units: Path = Path(layout.UNITS)) -> list[dict[str, Any]]:
+    """A `Serving` of each server among the processes. What Docker does not answer within its time is left out."""
+    servers = [(one, found) for one in running if (found := program(one.words))]
+    containers, images = _inspected(run, {one.container for one, _found in servers} - {""})
+    texts = {path.name: _text(path) for path in [*units.glob("*.service")][:_MOST_FILES]} if servers else {}
+    result: list[dict[str, Any]] = []
+    for one, (engine, words) in servers:
+        shown = containers.get(one.container, {})
+        name = str(shown.get("Name", "")).lstrip("/")
+        if layout.service_of(name) or layout.service_of(one.unit):
+            continue  # it is ours already
+        own = images.get(str(shown.get("Image", "")), {})
+        server = _serving(one, engine, words, shown, own)
+        server["container"] = name or one.container[:12]
+        server["changed"] = _changed(run, name) if name else []
+        server["unit"] = one.unit or _starting(running, texts, name, shown)
+        if server not in result:
+            result.append(server)
+    return result
+
+
+def _inspected(run: Run, ids: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Containers and their images by their ids; neither where Docker does not answer."""
+    try:
+        wanted = sorted(ids)
+        found = json.loads(output(run, ["docker", "inspect", "--type", "container", *wanted])) if wanted else []
+        images = sorted({one["Image"] for one in found})
+        shown = json.loads(output(run, ["docker", "image", "inspect", *images])) if images else []
+    except (UnreadableError, ValueError):
+        return {}, {}
+    return {one["Id"]: one for one in found}, {one["Id"]: one for one in shown}
+
+
+def _serving(
+    one: Process, engine: str, words: Sequence[str], shown: Mapping[str, Any], own: Mapping[str, Any]
+) -> dict[str, Any]:
+    config, host = shown.get("Config") or {}, shown.get("HostConfig") or {}
+    labels = config.get("Labels") or {}
+    env, hidden, secrets = environment(config.get("Env") or (), (own.get("Config") or {}).get("Env") or ())
+    kept, withheld = without_secrets(words, secrets)
+    reference = str(config.get("Image", ""))
+    if reference and ":" not in reference.rpartition("/")[2]:
+        reference += ":latest"
+    repository = reference.partition("@")[0].rpartition(":")[0]
+    digests = [text.partition("@")[2] for text in own.get("RepoDigests") or () if text.partition("@")[0] == repository]
+    closed = bool(shown) and host.get("NetworkMode", "") != "host"
+    ports = ((shown.get("NetworkSettings") or {}).get("Ports") or {}) if closed else {}
+    folder, commit = _weights(kept, _mounts(shown), dict(word.partition("=")[::2] for word in config.get("Env") or ()),
+                              one.home if not shown else "/root")  # fmt: skip
+    file = str(labels.get(f"{_COMPOSE}project.config_files", "")).partition(",")[0]
+    stop = f"-f {file} stop {labels.get(f'{_COMPOSE}service', '')}"
+    return {
+        "engine": engine,
+        "words": kept,
+        "withheld": [*withheld, *hidden],
+        "env": env,
+        "image": reference.partition("@")[0],
+        "digest": digests[0] if digests else "",
+        "closed": closed,
+        "published": {
+            inside.partition("/")[0]: f"{binds[0].get('HostIp') or '0.0.0.0'}:{binds[0]['HostPort']}"
+            for inside, binds in sorted(ports.items())
+            if binds
+        },
+        "compose": stop if re.fullmatch(r"-f /[\w./@:+-]{1,200} stop [\w.-]{1,80}", stop) else "",
+        "returns": ((host.get("RestartPolicy") or {}).get("Name") or "no") in ("always", "unless-stopped"),
+        "folder": folder,
+        "commit": commit,
+    }
+
+
+def _mounts(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Folders of the host and where the container sees them, the deepest first; the whole host without a container."""
+    mounts = [(str(one.get("Source", "")), str(one["Destination"])) for one in shown.get("Mounts") or ()]
+    return sorted(mounts, key=lambda one: -len(one[1])) if shown else [("/", "/")]
+
+
+def _on_host(path: str, mounts: Sequence[tuple[str, str]]) -> str:
+    """A container's path as the host has it; empty where it is in the container alone."""
+    for source, target in mounts:
+        if source and (path == target or path.startswith(target.rstrip("/") + "/")):
+            return os.path.normpath(source + "/" + path[len(target) :])
+    return ""
+
+
+def _weights(
+    words: Sequence[str], mounts: Sequence[tuple[str, str]], env: Mapping[str, str], home: str
+) -> tuple[str, str]:
+    """The folder of a model's weights on the host, and their commit; empty where not known."""
+    model = model_of(words)
+    if model.startswith("/"):
+        folder = _on_host(model, mounts)
+        kept = re.search(r"^(.*/models--[\w.-]+)/snapshots/([0-9a-f]{40})$", folder)
+        return (kept[1], kept[2]) if kept else (folder, "")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
+        return "", ""
+    hub = env.get("HF_HUB_CACHE") or f"{env.get('HF_HOME') or f'{home}/.cache/huggingface'}/hub"
+    folder = _on_host(f"{hub}/models--{model.replace('/', '--')}", mounts)
+    asked = next((after for word, after in itertools.pairwise(words) if word == "--revision"), "main")
+    commit = asked if _COMMIT.fullmatch(asked) else _text(Path(folder, "refs", Path(asked).name)).strip()
+    if not folder or not _COMMIT.fullmatch(commit) or not Path(folder, "snapshots", commit).is_dir():
+        return "", ""
+    return folder, commit
+
+
+def model_of(words: Sequence[str]) -> str:
+    """What a server's words name as its model: the first one, or the value of an option."""
+    options = {"--model", "--model-path", "-m", "-hf", "--hf-repo"}
+    named = [after for word, after in itertools.pairwise(words) if word in options]
+    named += [word.partition("=")[2] for word in words if word.partition("=")[0] in options and "=" in word]
+    return named[0] if named else words[0] if words and not words[0].startswith("-") else ""
+
+
+def _changed(run: Run, container: str) -> list[str]:
+    """Files of Python packages, and of patches, that a container has otherwise than its image."""
+    try:
+        rows = output(run, ["docker", "diff", container]).splitlines()
+    except UnreadableError:
+        return []
+    found = [row[2:] for row in rows if re.search(r"-packages/.*\.(py|so)$|/mods/[^/]+$|\.cuh?$", row)]
+    return [path for path in found if _plain(path) and len(path) <= 200][:_MOST_CHANGED]
+
+
+def _starting(running: Sequence[Process], texts: Mapping[str, str], name: str, shown: Mapping[str, Any]) -> str:
+    """The unit that starts a container: whose client waits for it, or whose text names it."""
+    labels = (shown.get("Config") or {}).get("Labels") or {}
+    words = {name, *(str(labels.get(_COMPOSE + key, "")) for key in ("project.config_files", "project.working_dir"))}
+    waits = [one.unit for one in running if one.unit and name and {name, f"--name={name}"} & {*one.words}]
+    named = [
+        unit
+        for unit, text in sorted(texts.items())
+        if any(word and re.search(rf"(?<![\w/.-]){re.escape(word)}(?![\w.-])", text) for word in words)
+        or ("sparkrun.cluster_id" in labels and re.search(r"^ExecStart=.*\bsparkrun\b.*\brun\b", text, re.MULTILINE))
+    ]
+    return next((unit for unit in [*waits, *named] if re.fullmatch(r"[\w@.:\\-]{1,200}", unit)), "")
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            return stream.read(_MOST_FILE)
+    except OSError:
+        return ""
+
+
+def ray_heads(running: Sequence[Process]) -> list[str]:
+    """The addresses of the heads of Ray clusters that this machine is in."""
+    found = (re.fullmatch(r"--gcs-address=([0-9.]{7,15}):\d+", word) for one in running for word in one.words)
+    return sorted({one[1] for one in found if one})
+
+
+def beside(running: Sequence[Process]) -> dict[str, int]:
+    """Other servers of models, with what they hold in KiB."""
+    held: dict[str, int] = {}
+    for one in running:
+        if found := _BESIDE.fullmatch(one.words[0].rpartition("/")[2].lower()):
+            held[found["name"]] = held.get(found["name"], 0) + one.resident_kib
+    return held
