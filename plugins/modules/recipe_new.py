@@ -17,7 +17,7 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
 options:
   model:
-    description: The hub's id of the model, C(organisation/name).
+    description: The hub's id of the model, C(organisation/name), of GGUF files C(organisation/name:Q4_K_M).
     type: str
     required: true
   revision:

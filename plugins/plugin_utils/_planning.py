@@ -12,7 +12,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_m
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, is_meant_for_us
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import inventory_folder, not_inventories
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models, wanted_files
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.sources import (
     Inventory,
     InventoryHost,
@@ -42,10 +42,11 @@ class Planning(ActionBase):  # type: ignore[misc]  # ansible-core carries no typ
         library, folder = sources.library, sources.folder
         read: dict[str, Any] = {}
         unread: dict[str, list[Finding]] = {}
+        files = wanted_files(sources.services)
         for repository, revision in unread_models(sources.services, library).items():
             show(f"model {repository}: no recipe has it, so it is read from the hub, once")
             try:
-                read[repository] = read_hub(HubApi.of_environment(), repository, revision)
+                read[repository] = read_hub(HubApi.of_environment(), repository, revision, files.get(repository))
                 if not self._task.check_mode:
                     keep(folder, read[repository])
             except FleetError as problem:

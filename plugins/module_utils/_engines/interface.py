@@ -10,6 +10,7 @@ from .._base.layers import Layer, Value
 from .._base.place import Place
 from .._base.schema import Spec
 from .._base.slice import ContainerEntry, ExampleRequest, FabricSlice, TuningSlice
+from .._facts.models.checkpoint import Checkpoint
 from .._on_host.rank.probes import Probes, Request
 from .declaration import Workload
 from .memory.boots import BootLog
@@ -114,7 +115,7 @@ class EngineSpec:
 class Proposal:
     """What an engine makes of a model without a recipe: keys of a recipe, and why each flag is so.
 
-    image: ``{reference, digest, family, release}``.
+    image: ``{reference, digest, family, release}``. model: further keys of it.
     """
 
     kind: str
@@ -122,6 +123,7 @@ class Proposal:
     flags: Mapping[str, Any]
     reasons: Mapping[str, str]
     quantization: str | None = None
+    model: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,7 @@ class Engine(Protocol):
         """What an image's name is known for: ``reference``, and where known ``family`` and ``release``."""
 
     def propose(
-        self, checkpoint: Mapping[str, object], names_image: bool, names_template: bool
+        self, checkpoint: Checkpoint, names_image: bool, names_template: bool
     ) -> tuple[Proposal | None, list[Finding]]:
         """How a model without a recipe would be served, by its checkpoint (`_facts.models.checkpoint`), and what stands
         against it; None where the engine can't tell. names_image, names_template: the service brings its own."""

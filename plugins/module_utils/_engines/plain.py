@@ -8,8 +8,9 @@ from typing import Any
 
 from .._base.findings import Finding, error
 from .._base.layers import Layer, Value
+from .._facts.models.checkpoint import Checkpoint
 from . import openai
-from .interface import Choice, Example, Launch
+from .interface import Choice, Example, Launch, Proposal
 from .options import first_of
 from .placed import Overlays, Placed
 
@@ -32,8 +33,8 @@ class Plain(ABC):
     """The answers of `_engines.interface.Engine` that are the same for such engines."""
 
     def propose(
-        self, checkpoint: Mapping[str, object], names_image: bool, names_template: bool
-    ) -> tuple[None, list[Finding]]:
+        self, checkpoint: Checkpoint, names_image: bool, names_template: bool
+    ) -> tuple[Proposal | None, list[Finding]]:
         return None, []
 
     def draft(self, flags: Mapping[str, object]) -> str | None:

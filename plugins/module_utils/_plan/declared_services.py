@@ -18,6 +18,7 @@ from .._engines.ports import ports_on_head
 from .._engines.recipes.spec import CONTAINER, ENVIRONMENT, FLAGS
 from .._engines.tracing.declared import TRACING
 from .._engines.tracing.declared import decide as decide_tracing
+from .._facts.models.gguf_files import NAMED, named_model
 from .._facts.models.purpose import PURPOSE
 from .._subjects.tls.declared import TLS
 from .._subjects.tls.declared import decide as decide_tls
@@ -70,8 +71,9 @@ SERVICE: Spec = {
         "image": _FREE_MAP,
         "model": {
             "default": {},
-            "expected": "the hub's id, organisation/name; or a map of what is otherwise than in the recipe",
-            "any_of": [_FREE_MAP, {"type": "str", "pattern": r"[\w.-]+/[\w.-]+", "expected": "organisation/name"}],
+            "expected": "the hub's id, organisation/name, of GGUF files with :SIZE or /FILE behind it; or a map of "
+            "what is otherwise than in the recipe",
+            "any_of": [_FREE_MAP, {"type": "str", "pattern": NAMED, "expected": "organisation/name"}],
         },
         "api_key_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the key"},
         "open": {"type": "bool", "default": False},
@@ -115,8 +117,8 @@ def read_services(
     for name in sorted(named):
         place = Place(service=name)
         service, problems = check(SERVICE, named[name], place)
-        if not problems and isinstance(service["model"], str):
-            service["model"] = {"repository": service["model"]}
+        if not problems:
+            service["model"] = named_model(service["model"])
         if problems:
             findings += problems
             continue

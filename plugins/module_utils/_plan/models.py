@@ -3,13 +3,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from .._base.findings import Finding, error
 from .._base.place import Place
 from .._engines.declaration import RecipeData, ServiceData
 from .._engines.recipes.derive import derive
 from .._engines.recipes.recipe import Library
+from .._facts.models.gguf_files import named_model
 
 
 def chosen_recipe(settings: ServiceData, place: Place, library: Library) -> tuple[RecipeData | None, list[Finding]]:
@@ -17,8 +17,8 @@ def chosen_recipe(settings: ServiceData, place: Place, library: Library) -> tupl
     if settings["recipe"] is not None:
         named, findings = library.find(settings["recipe"], place.below("recipe"))
         return (named.data if named else None), findings
-    repository = settings["model"]["repository"]
-    found = library.of_model(repository, len(settings["hosts"]))
+    repository, file = settings["model"]["repository"], settings["model"].get("file")
+    found = library.of_model(repository, len(settings["hosts"]), file)
     if found is not None:
         return found.data, []
     checkpoint = library.checkpoints.get(repository)
@@ -26,7 +26,10 @@ def chosen_recipe(settings: ServiceData, place: Place, library: Library) -> tupl
         return None, [*_at(library.unread.get(repository, ()), place)] or [_unread(repository, place)]
     # what the owner names himself is his to answer for
     recipe, findings = derive(
-        checkpoint, names_image="reference" in settings["image"], names_template="chat-template" in settings["flags"]
+        checkpoint,
+        file=file,
+        names_image="reference" in settings["image"],
+        names_template="chat-template" in settings["flags"],
     )
     return recipe, [*_at(findings, place)]
 
@@ -45,6 +48,13 @@ def _unread(repository: str, place: Place) -> Finding:
     )
 
 
+def wanted_files(services: object) -> dict[str, str]:
+    """The GGUF files or their sizes that services name, by repository. services: as of `unread_models`."""
+    written = services.values() if isinstance(services, Mapping) else ()
+    named = [named_model(one.get("model")) for one in written if isinstance(one, Mapping)]
+    return {str(one.get("repository")): one["file"] for one in named if isinstance(one.get("file"), str)}
+
+
 def unread_models(services: object, library: Library) -> dict[str, str | None]:
     """The models that have to be read before they can be planned, each with the commit that its service wants.
 
@@ -54,12 +64,12 @@ def unread_models(services: object, library: Library) -> dict[str, str | None]:
     for service in services.values() if isinstance(services, Mapping) else ():
         if not isinstance(service, Mapping) or service.get("recipe") is not None:
             continue
-        model = service.get("model")
-        named: Mapping[Any, Any] = model if isinstance(model, Mapping) else {"repository": model}
-        repository = named.get("repository")
+        named = named_model(service.get("model"))
+        repository, file = named.get("repository"), named.get("file")
         if not isinstance(repository, str) or repository.count("/") != 1:
             continue
-        if library.of_model(repository, 1) is None and repository not in library.checkpoints:
+        known = library.of_model(repository, 1, file if isinstance(file, str) else None)
+        if known is None and repository not in library.checkpoints:
             revision = named.get("revision")
             wanted[repository] = revision if isinstance(revision, str) else None
     return dict(sorted(wanted.items()))

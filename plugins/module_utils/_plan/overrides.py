@@ -9,6 +9,7 @@ from .._base.findings import Finding, error
 from .._base.place import Place
 from .._engines.declaration import DraftData, ImageData, ModelData, RecipeData
 from .._engines.interface import Engine
+from .._facts.models.gguf_files import meant
 
 
 def image_of(
@@ -49,7 +50,11 @@ def is_another_model(recipe: ModelData, own: Mapping[str, Any]) -> bool:
 
 
 def model_of(recipe: ModelData, own: Mapping[str, object]) -> dict[str, Any]:
-    """``model`` of a service. Of another repository nothing is known but what the service writes."""
+    """``model`` of a service. Of another repository nothing is known but what the service writes. A size in place of a
+    file means the recipe's, where that is so packed."""
+    file, wanted = recipe.get("file", ""), own.get("file")
+    if isinstance(wanted, str) and meant({file: 0}, wanted):
+        own = {**own, "file": file}
     return dict(own) if is_another_model(recipe, own) else {**recipe, **own}
 
 

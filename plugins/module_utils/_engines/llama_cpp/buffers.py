@@ -56,6 +56,13 @@ def known(facts: Mapping[str, Any], settings: Settings) -> bool:
     return known_types and (facts["architecture"] in PLAIN or windowed)
 
 
+def largest_cache(facts: Mapping[str, Any], settings: Settings) -> int | None:
+    """Of all layers, as if each saw every token: what no layout of such a model exceeds."""
+    if not {settings.key_type, settings.value_type} <= _SIZES.keys():
+        return None
+    return sum(_cache_of(facts, settings, layer) for layer in range(len(facts["blocks"])))
+
+
 def buffers(facts: Mapping[str, Any], settings: Settings, split: Sequence[float], gpu: bool = True) -> list[Buffers]:
     """Of each rank, the head first. facts: `_facts.models.gguf.facts_of`. split: the ranks' parts of the layers, in the
     same order. gpu: whether the head computes on another device than the one that looks tokens up, in the same

@@ -9,15 +9,16 @@ from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
 from ..._base.place import Place
 from ..._base.sizes import quantity
+from ..._facts.models.checkpoint import Checkpoint
 from ..._on_host.rank.probes import Probes, Request
 from ..declaration import Workload
-from ..interface import EngineSpec, Facts, Launch, ServiceSizing
+from ..interface import EngineSpec, Facts, Launch, Proposal, ServiceSizing
 from ..memory.boots import BootLog
 from ..memory.budget import Share
 from ..observed import Observed
 from ..placed import Host, Placed
 from ..plain import Plain
-from . import launch, lint, probes, sizing
+from . import launch, lint, probes, propose, sizing
 from .boot_log import parse_boot_log
 from .spec import RPC_CACHE, SPEC
 
@@ -36,6 +37,11 @@ class LlamaCpp(Plain):
             return {"reference": reference, "family": "upstream", "release": None}
         return {"reference": reference}
 
+    def propose(
+        self, checkpoint: Checkpoint, names_image: bool, names_template: bool
+    ) -> tuple[Proposal | None, list[Finding]]:
+        return propose.propose(checkpoint)
+
     def problems(self, placed: Placed) -> Iterable[Finding]:
         if "file" not in placed.model:
             yield error(
@@ -44,6 +50,16 @@ class LlamaCpp(Plain):
                 found="missing",
                 expected="the model's file in its repository, as Q4_K_M/model-00001-of-00003.gguf",
                 remedy="write it; a repository has the same model in many sizes",
+            )
+        if placed.is_group and ":server" in placed.image["reference"] and placed.image["family"] == "upstream":
+            yield error(
+                "llama-rpc-image",
+                placed.place.below("image"),
+                found=f"{placed.image['reference']} on {len(placed.hosts)} hosts",
+                expected="an image with rpc-server, which the project's own do not have",
+                remedy="name one host; or write image: {reference, family: custom, release} of one with rpc-server "
+                "(docs/image-build.md builds one)",
+                source="llama.cpp, .devops/cuda.Dockerfile: the stage server has llama-server alone",
             )
         draft = placed.model.get("draft")
         if draft and "file" not in draft:

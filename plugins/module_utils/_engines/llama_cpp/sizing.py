@@ -20,7 +20,7 @@ from ..memory.estimate import Calibration, Demand, Interval, published_calibrati
 from ..observed import Observed
 from ..placed import Placed
 from . import projector
-from .buffers import Buffers, Settings, buffers, known
+from .buffers import Buffers, Settings, buffers, known, largest_cache
 from .launch import slots
 
 _SOURCE = "the file's own header"
@@ -96,6 +96,8 @@ def size_service(placed: Placed, observed: Observed) -> tuple[LlamaSizing, list[
     weights = weights + eye["total"] if weights is not None and eye else weights
     processes = fact("llama_cpp", "processes_gib")
     cache = max((rank.cache for rank in ranks.values()), default=None)
+    if not ranks and len(models) == 1 and facts and settings:
+        cache = largest_cache(facts, settings)
     limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
     records = placed.recipe["memory"].get("calibrations", [])
     in_host, uncounted = kept(
@@ -227,7 +229,7 @@ def _unknown(
     found = "nothing is known of the model's file"
     if models[0]:
         of = ", ".join(one["architecture"] for one in models if one)
-        found = f"a model of {of}, whose cache and graph are not known here"
+        found = f"a model of {of}, whose graph is not known here; its cache as if each layer saw every token"
         if settings is None:
             found = "no context, neither of an option nor of the model"
         elif None in models:
@@ -237,7 +239,7 @@ def _unknown(
     yield hint(
         "memory-not-judged",
         placed.place,
-        found=f"{found}: its cache and buffers are not planned",
+        found=f"{found}: no more of its cache and buffers is planned",
         expected="a model.config made of the file's own header, of an architecture that is known",
         remedy="python tools/gguf_facts.py FILE.gguf writes one (docs/extending.md)",
         kind="memory",

@@ -2,8 +2,9 @@
 """Checkpoints (`_facts.models.checkpoint`) that were read once, kept beside the inventory: plans need no hub from then
 on."""
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..._base import own_files
 from ..._base.findings import FleetError, error
 from ..._base.own_files import replace_file
 from ..._base.place import Place
-from ..._facts.models.checkpoint import WANTED, checkpoint_of, require, sizes_of
+from ..._facts.models.checkpoint import WANTED, Checkpoint, checkpoint_of, read_gguf, require, sizes_of
 from ..._stores.weights.hub_api import HubApi, HubError
 
 # Ansible reads no hidden folder as an inventory.
@@ -24,7 +25,7 @@ def file_of(folder: Path, repository: str) -> Path:
     return folder / FOLDER / f"{repository.replace('/', '--')}.json"
 
 
-def read_kept(folder: Path, note: Callable[[str], None] | None = None) -> dict[str, dict[str, Any]]:
+def read_kept(folder: Path, note: Callable[[str], None] | None = None) -> dict[str, Checkpoint]:
     """All checkpoints that are kept, by repository; a damaged file is set aside.
 
     note: is given a sentence for a person; None for who may not change anything.
@@ -37,24 +38,25 @@ def read_kept(folder: Path, note: Callable[[str], None] | None = None) -> dict[s
     return found
 
 
-def keep(folder: Path, checkpoint: Mapping[str, Any]) -> None:
+def keep(folder: Path, checkpoint: Checkpoint) -> None:
     file = file_of(folder, checkpoint["repository"])
     file.parent.mkdir(parents=True, exist_ok=True)
     replace_file(file, (json.dumps(checkpoint, indent=1, sort_keys=True) + "\n").encode())
 
 
-def read_hub(api: HubApi, repository: str, revision: str | None = None) -> dict[str, Any]:
-    """A model's checkpoint as the hub has it. Raises FleetError."""
+def read_hub(api: HubApi, repository: str, revision: str | None = None, file: str | None = None) -> Checkpoint:
+    """A model's checkpoint as the hub has it. file: the wanted GGUF file or size. Raises FleetError."""
     try:
         answer = api.model(repository, revision)
         commit, sizes = sizes_of(answer, repository)
         texts = {name: api.file(repository, commit, name, most) for name, most in WANTED.items() if name in sizes}
+        header = read_gguf(sizes, file, lambda name: api.beginning(repository, commit, name))
     except HubError as problem:
         raise FleetError(_no_answer(api, repository, problem)) from None
-    return checkpoint_of(repository, commit, sizes, texts, f"{api.address}, commit {commit[:12]}", answer)
+    return checkpoint_of(repository, commit, sizes, texts, f"{api.address}, commit {commit[:12]}", answer, header)
 
 
-def read_folder(folder: Path, repository: str, source: str) -> dict[str, Any]:
+def read_folder(folder: Path, repository: str, source: str) -> Checkpoint:
     """The checkpoint of a model whose files lie in a folder. source: in words. Raises FleetError."""
     try:
         sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
@@ -62,6 +64,7 @@ def read_folder(folder: Path, repository: str, source: str) -> dict[str, Any]:
         for name in WANTED.keys() & sizes.keys():
             if sizes[name] <= WANTED[name]:
                 texts[name] = (folder / name).read_bytes()
+        header = read_gguf(sizes, None, lambda name: _opened(folder / name))
     except OSError as problem:
         found = problem.strerror or str(problem)
         raise FleetError(
@@ -73,10 +76,16 @@ def read_folder(folder: Path, repository: str, source: str) -> dict[str, Any]:
                 remedy="correct the path",
             )
         ) from None
-    return checkpoint_of(repository, None, sizes, texts, source)
+    return checkpoint_of(repository, None, sizes, texts, source, None, header)
 
 
-def _parse(content: bytes) -> dict[str, Any]:
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Callable[[int], bytes]]:
+    with path.open("rb") as stream:
+        yield stream.read
+
+
+def _parse(content: bytes) -> Checkpoint:
     if len(content) > _MOST_BYTES:
         raise ValueError(f"it has {len(content)} bytes; expected at most {_MOST_BYTES}")
     try:

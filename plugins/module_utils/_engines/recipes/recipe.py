@@ -22,7 +22,10 @@ from ..._base.schema import check, describe
 from ..._base.yaml_text import read_yaml
 from ..._facts.builds.build import DOCKERFILE, Build
 from ..._facts.builds.build import read as read_build
+from ..._facts.models.checkpoint import Checkpoint
 from ..._facts.models.facts import config_name, drafter_config
+from ..._facts.models.gguf import of_another_size
+from ..._facts.models.gguf_files import meant
 from ..._stores.weights.reading import indexed_bytes
 from ..declaration import ImageData, ModelData, OverlayData, RecipeData
 from ..interface import Engine, EngineSpec
@@ -335,13 +338,15 @@ class Library:
 
     recipes: Mapping[str, Recipe]
     folders: Sequence[Path]
-    checkpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
     unread: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
 
-    def of_model(self, repository: str, hosts: int) -> Recipe | None:
+    def of_model(self, repository: str, hosts: int, file: str | None = None) -> Recipe | None:
         """The recipe for a model that a service names without one: of several one that works, that was shown on so many
-        hosts, the owner's own before the shipped, and the newest."""
+        hosts, the owner's own before the shipped, and the newest. file: its GGUF file or size, where it is named."""
         found = [one for one in self.recipes.values() if one.data["model"]["repository"] == repository]
+        if file is not None:
+            found = [one for one in found if meant({one.data["model"].get("file", ""): 0}, file)]
 
         def rank(one: Recipe) -> tuple[bool, bool, int]:
             bad = one.data["status"]["state"] == "known-bad"
@@ -355,9 +360,21 @@ class Library:
         model, whose shapes it has; None without."""
         if model["config"]:
             return self.config(model["config"], place)
-        read = self._checkpoint(model).get("config")
+        if file := model.get("file"):
+            return self._header_of(file, self._checkpoint(model)), []
+        found = self._checkpoint(model)
+        read = found["config"] if found else None
         of_base = config_name(model["repository"]) if read is None else None
         return self.config(of_base, place) if of_base and self._beside("configs", f"{of_base}.json") else (read, [])
+
+    @staticmethod
+    def _header_of(file: str, read: Checkpoint | None) -> Mapping[str, Any] | None:
+        """What was read of a GGUF file, or of the same model in another size; None without."""
+        header = read["config"] if read else {}
+        if read is None or "gguf" not in header or header.get("file") == file:
+            return header if "gguf" in header else None
+        size, of_read = (read["gguf"].get(name, 0) for name in (file, str(header.get("file"))))
+        return {**header, "gguf": of_another_size(header["gguf"], size / of_read)} if size and of_read else None
 
     def config_of_draft(self, model: ModelData, place: Place) -> tuple[Mapping[str, Any] | None, list[Finding]]:
         """config.json of the model that drafts for a service's, as named, or that of a drafter that is known; None
@@ -373,13 +390,14 @@ class Library:
         recipe: its name; empty where the model isn't the recipe's own.
         """
         size: int | None = (self.weights_bytes(recipe) if recipe else None) or model["weights_bytes"]
-        return size or self._checkpoint(model).get("weights_bytes")
+        found = self._checkpoint(model)
+        return size or (found["weights_bytes"] if found else None)
 
-    def _checkpoint(self, model: ModelData) -> Mapping[str, Any]:
+    def _checkpoint(self, model: ModelData) -> Checkpoint | None:
         """What was read of a model, unless another commit is wanted."""
-        found = self.checkpoints.get(model["repository"], {})
+        found = self.checkpoints.get(model["repository"])
         wanted = model.get("revision")
-        return found if wanted is None or found.get("revision") in (None, wanted) else {}
+        return found if found and (wanted is None or found["revision"] in (None, wanted)) else None
 
     def find(self, name: str, place: Place) -> tuple[Recipe | None, list[Finding]]:
         """The recipe that a service names at ``place``, or why there is none."""

@@ -11,6 +11,7 @@ from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
 from ..._base.place import Place
 from ..._base.sizes import quantity
+from ..._facts.models.checkpoint import Checkpoint
 from ..._facts.models.config import ConfigJson
 from ..._on_host.rank.probes import Probes, Request
 from .. import openai
@@ -45,7 +46,7 @@ class Vllm:
         return {"reference": reference, **{key: value for key, value in known.items() if value is not None}}
 
     def propose(
-        self, checkpoint: Mapping[str, object], names_image: bool, names_template: bool
+        self, checkpoint: Checkpoint, names_image: bool, names_template: bool
     ) -> tuple[Proposal | None, list[Finding]]:
         return propose.propose(checkpoint, names_image, names_template)
 

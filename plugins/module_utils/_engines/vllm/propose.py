@@ -6,21 +6,14 @@ from typing import Any
 
 from ..._base.findings import Finding, error, warning
 from ..._base.gb10 import fact
+from ..._facts.models.checkpoint import Checkpoint
 from ..._facts.models.config import ConfigJson
 from ..._facts.models.facts import Model, model_of, pooling_of
-from ..._facts.models.purpose import CHAT, POOLING, TRANSCRIBE
+from ..._facts.models.purpose import CHAT, POOLING, TASKS, TRANSCRIBE
 from ..interface import Proposal
 from .catalogue.releases import Catalogue, classes_of, load
 from .catalogue.version import parse
 
-# What a checkpoint is for, by what the hub calls its task.
-_TASKS = {
-    "feature-extraction": "embed",
-    "sentence-similarity": "embed",
-    "text-ranking": "rerank",
-    "text-classification": "classify",
-    "automatic-speech-recognition": "transcribe",
-}
 # By the end of its architecture's name, where the hub says no task.
 _ENDINGS = {
     "ForSequenceClassification": "classify",
@@ -36,7 +29,7 @@ _DRAFTED = {"qwen3.5": 3, "qwen3.6": 3, "qwen3.8": 3, "nemotron3": 3}
 
 
 def propose(
-    checkpoint: Mapping[str, Any], names_image: bool = False, names_template: bool = False
+    checkpoint: Checkpoint, names_image: bool = False, names_template: bool = False
 ) -> tuple[Proposal, list[Finding]]:
     """A checkpoint (`_facts.models.checkpoint`) as a recipe's own part, and what stands against it.
 
@@ -78,18 +71,18 @@ def own_code(config: Mapping[str, object], *, knows: bool) -> str:
     return "AutoConfig" if "AutoConfig" in own else str(next(iter(own), ""))
 
 
-def _quantization(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
+def _quantization(checkpoint: Checkpoint) -> Mapping[str, Any]:
     """What ModelOpt wrote beside config.json."""
     found = checkpoint["quantization"].get("quantization", {})
     return found if isinstance(found, Mapping) else {}
 
 
-def _kind(checkpoint: Mapping[str, Any], config: ConfigJson) -> str:
+def _kind(checkpoint: Checkpoint, config: ConfigJson) -> str:
     architecture = str(config.architecture or "")
     if any(part in architecture for part in _TRANSCRIBES):
         return TRANSCRIBE
-    if checkpoint["task"] in _TASKS:
-        return _TASKS[checkpoint["task"]]
+    if checkpoint["task"] in TASKS:
+        return TASKS[checkpoint["task"]]
     if checkpoint["library"] == "sentence-transformers":
         return "embed"
     if architecture.endswith("ForSequenceClassification") and checkpoint["config"].get("num_labels") == 1:
@@ -169,7 +162,7 @@ def _length(config: ConfigJson, kind: str) -> dict[str, tuple[Any, str]]:
     return {"max-model-len": (_PROPOSED_LENGTH, f"of the native {native}, whose KV cache costs as much more")}
 
 
-def _cache(checkpoint: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+def _cache(checkpoint: Checkpoint) -> dict[str, tuple[Any, str]]:
     """An FP8 cache only where the checkpoint brings its scales: everywhere else it is the owner's choice."""
     of_config = ConfigJson(checkpoint["config"]).quantization
     algorithm = _quantization(checkpoint).get("kv_cache_quant_algo")
@@ -180,7 +173,7 @@ def _cache(checkpoint: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
     return {}
 
 
-def _draft(model: Model, checkpoint: Mapping[str, Any], kind: str) -> dict[str, tuple[Any, str]]:
+def _draft(model: Model, checkpoint: Checkpoint, kind: str) -> dict[str, tuple[Any, str]]:
     """The prediction layer that came with the weights."""
     if kind != CHAT or not checkpoint["draft_layers"]:
         return {}
@@ -193,7 +186,7 @@ def _draft(model: Model, checkpoint: Mapping[str, Any], kind: str) -> dict[str, 
     }
 
 
-def _template(checkpoint: Mapping[str, Any], kind: str) -> Iterator[Finding]:
+def _template(checkpoint: Checkpoint, kind: str) -> Iterator[Finding]:
     if kind == CHAT and not checkpoint["chat_template"]:
         yield warning(
             "model-template",

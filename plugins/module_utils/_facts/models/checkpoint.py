@@ -5,12 +5,16 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, NotRequired, TypedDict
 
 from ..._base.findings import FleetError, error
 from ..._base.place import Place
 from ..._base.schema import Spec, check
+from .gguf import GgufError, facts_of, projector_of, read_header
+from .gguf_files import meant, projector_file, whole_files
+from .stored import GGUF, shards_of
 
 CONFIG, QUANTIZATION, INDEX = "config.json", "hf_quant_config.json", "model.safetensors.index.json"
 TOKENIZER = "tokenizer_config.json"
@@ -26,6 +30,7 @@ _MOST_FILES = 100_000
 _LARGEST = 1 << 40
 _DEEPEST = 40
 
+Read = Callable[[int], bytes]
 _WORD: Spec = {"type": "str", "nullable": True, "default": None, "pattern": r"[\w.-]{1,80}"}
 CHECKPOINT: Spec = {
     "type": "map",
@@ -41,8 +46,36 @@ CHECKPOINT: Spec = {
         "chat_template": {"type": "bool", "default": False},
         "draft_layers": {"type": "bool", "nullable": True, "default": None},
         "source": {"type": "str", "required": True, "pattern": r"[ -~]{1,300}"},
+        # the bytes of such files, by name
+        "gguf": {"type": "map", "default": {}, "keys": GGUF, "values": {"type": "int", "min": 0, "max": _MOST_BYTES}},
     },
 }
+# Of such files the header takes the place of config.json, where it can be read.
+_WITHOUT_CONFIG: Spec = {
+    **CHECKPOINT,
+    "options": {**CHECKPOINT["options"], "config": {"type": "map", "required": True}},
+}
+
+
+class Checkpoint(TypedDict):
+    """As the spec above. file: the GGUF file that is wanted; unnamed: whether nobody named it, of several."""
+
+    repository: str
+    revision: str | None
+    config: dict[str, Any]
+    quantization: dict[str, Any]
+    weights_bytes: int | None
+    gated: bool
+    task: str | None
+    library: str | None
+    chat_template: bool
+    draft_layers: bool | None
+    source: str
+    gguf: dict[str, int]
+    file: NotRequired[str]
+    unnamed: NotRequired[bool]
+
+
 _ANSWER: Spec = {
     "type": "map",
     "options": {
@@ -85,21 +118,24 @@ def checkpoint_of(
     texts: Mapping[str, bytes],
     source: str,
     answer: Mapping[str, object] | None = None,
-) -> dict[str, Any]:
+    header: Mapping[str, object] | None = None,
+) -> Checkpoint:
     """A checkpoint of what was read. Raises FleetError for what is not in its form.
 
     sizes: of all files, in bytes. texts: those of `WANTED` that are there. source: where it was read, in words. answer:
     the hub's.
     """
     answered = answer or {}
-    config = _object(texts.get(CONFIG), CONFIG, repository, source)
+    files = whole_files(sizes)
+    without = files and CONFIG not in texts and not _weights(sizes)
+    config = {} if without else _object(texts.get(CONFIG), CONFIG, repository, source)
     quantization = _object(texts[QUANTIZATION], QUANTIZATION, repository, source) if QUANTIZATION in texts else {}
     tokenizer = _object(texts[TOKENIZER], TOKENIZER, repository, source) if TOKENIZER in texts else {}
     index = _object(texts[INDEX], INDEX, repository, source) if INDEX in texts else {}
     raw = {
         "repository": repository,
         "revision": revision,
-        "config": config,
+        "config": {**config, **(header or {})},
         "quantization": quantization,
         "weights_bytes": _weights(sizes) or None,
         "gated": answered.get("gated") not in (None, False),
@@ -108,22 +144,45 @@ def checkpoint_of(
         "chat_template": bool(tokenizer.get("chat_template")) or any(name in sizes for name in _TEMPLATES),
         "draft_layers": _has_draft_layers(index, config),
         "source": source,
+        "gguf": files,
     }
     return require(raw, Place(thing=f"{repository}, from {source}"))
 
 
-def require(data: object, place: Place) -> dict[str, Any]:
+def require(data: object, place: Place) -> Checkpoint:
     """A checkpoint in its shape. Raises FleetError."""
-    checked, problems = check(CHECKPOINT, data, place)
+    of_files = isinstance(data, Mapping) and data.get("gguf")
+    checked, problems = check(_WITHOUT_CONFIG if of_files else CHECKPOINT, data, place)
     if not problems:
         problems = [*_numbers(checked["config"], place.below("config")), *_numbers(checked["quantization"], place)]
     if problems:
         raise FleetError(*problems)
-    found: dict[str, Any] = checked
+    found: Checkpoint = checked
     return found
 
 
-def require_of(data: Any, model: str, revision: str | None) -> dict[str, Any]:
+def read_gguf(
+    sizes: Mapping[str, int], wanted: str | None, opened: Callable[[str], AbstractContextManager[Read]]
+) -> dict[str, Any]:
+    """What the header of the wanted file says, where the name is clear; empty where there is none, or where it is not
+    what its format is. opened: a reader of a file."""
+    files = whole_files(sizes)
+    found = meant(files, wanted) if wanted or not _weights(sizes) else []
+    if len(found) != 1:
+        return {}
+    headers = []
+    eye = projector_file(files)
+    try:
+        for part in [*shards_of(found[0]), *([eye] if eye else [])]:
+            with opened(part) as read:
+                headers.append(read_header(read))
+        of_eye = projector_of(headers.pop()) if eye else {}
+        return {**facts_of(headers), **of_eye, "file": found[0]}
+    except GgufError:
+        return {}
+
+
+def require_of(data: object, model: str, revision: str | None) -> Checkpoint:
     """A checkpoint in its shape, of the model that was asked for: a host has read it, and its answer may name any.
 
     revision: the commit that was asked for; what lies in a folder has none. Raises FleetError.
@@ -174,9 +233,8 @@ def _object(content: bytes | None, name: str, repository: str, source: str) -> d
                 "model-read",
                 place,
                 found="no such file",
-                expected="a model in the hub's form: config.json and safetensors",
-                remedy="name the repository that holds the model itself. For GGUF files write a recipe with engine: "
-                "llama.cpp and model.file (docs/recipes.md)",
+                expected="a model in the hub's form: config.json and safetensors; or GGUF files, for llama.cpp",
+                remedy="name the repository that holds the model itself",
             )
         )
     try:

@@ -334,6 +334,12 @@ def facts_of(headers: Sequence[Header]) -> dict[str, Any]:
     return {"gguf": facts}
 
 
+def of_another_size(facts: Mapping[str, Any], share: float) -> dict[str, Any]:
+    """The same model packed otherwise: its layers' and matrices' bytes change as the whole file's do."""
+    bytes_of = {name: int(facts[name] * share) for name in ("input", "output", "total")}
+    return {**facts, **bytes_of, "blocks": [int(size * share) for size in facts["blocks"]]}
+
+
 _DEEP = re.compile(r"v\.deepstack\.(\d{1,4})\.norm\.weight")
 
 

@@ -9,6 +9,15 @@ CHAT, TRANSCRIBE = "chat", "transcribe"
 POOLING = ("embed", "rerank", "score", "classify")
 KINDS = (CHAT, *POOLING, TRANSCRIBE)
 
+# The same, by what the hub calls a model's task.
+TASKS = {
+    "feature-extraction": "embed",
+    "sentence-similarity": "embed",
+    "text-ranking": "rerank",
+    "text-classification": "classify",
+    "automatic-speech-recognition": TRANSCRIBE,
+}
+
 _YES_NO: Spec = {"type": "bool"}
 
 PURPOSE: dict[str, Spec] = {

@@ -4,6 +4,7 @@ to the hub's own address."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -11,6 +12,7 @@ import re
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.client import HTTPMessage
 from pathlib import Path
@@ -88,24 +90,49 @@ class HubApi:
         """A small file of a commit, of at most so many bytes. Raises HubError."""
         return self._read(f"{self.address}/{quote(repository)}/resolve/{quote(commit, safe='')}/{quote(name)}", most)
 
+    @contextlib.contextmanager
+    def beginning(self, repository: str, commit: str, name: str) -> Iterator[Callable[[int], bytes]]:
+        """A file of a commit, of which a reader takes as many bytes as it asks for; the rest is not fetched."""
+        with self._opened(f"{self.address}/{quote(repository)}/resolve/{quote(commit, safe='')}/{quote(name)}") as read:
+            yield read
+
     def _read(self, url: str, most: int) -> bytes:
-        request = urllib.request.Request(url, headers={"User-Agent": "gb10.fleet"})
-        if self.token:
-            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
-        content, until = b"", time.monotonic() + _WHOLE_SECONDS
-        try:
-            with urllib.request.build_opener(_SameAddress).open(request, timeout=_ANSWER_SECONDS) as answer:
-                while block := answer.read(min(_BLOCK, most + 1 - len(content))):
-                    content += block
-                    if time.monotonic() > until:
-                        raise HubError(f"its answer has not come to its end within {_WHOLE_SECONDS} s")
-        except urllib.error.HTTPError as problem:
-            raise HubError(_WORDS.get(problem.code, f"HTTP {problem.code}"), problem.code) from None
-        except (OSError, http.client.HTTPException, ValueError) as problem:
-            raise HubError(_plain(getattr(problem, "reason", None) or problem)) from None
+        content = b""
+        with self._opened(url) as read:
+            while block := read(min(_BLOCK, most + 1 - len(content))):
+                content += block
         if len(content) > most:
             raise HubError(f"its answer is longer than {most} bytes")
         return content
+
+    @contextlib.contextmanager
+    def _opened(self, url: str) -> Iterator[Callable[[int], bytes]]:
+        request = urllib.request.Request(url, headers={"User-Agent": "gb10.fleet"})
+        if self.token:
+            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
+        until = time.monotonic() + _WHOLE_SECONDS
+        with _in_words():
+            answer = urllib.request.build_opener(_SameAddress).open(request, timeout=_ANSWER_SECONDS)
+
+        def read(size: int) -> bytes:
+            if time.monotonic() > until:
+                raise HubError(f"its answer has not come to its end within {_WHOLE_SECONDS} s")
+            with _in_words():
+                content: bytes = answer.read(size)
+            return content
+
+        with answer:
+            yield read
+
+
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
+    except urllib.error.HTTPError as problem:
+        raise HubError(_WORDS.get(problem.code, f"HTTP {problem.code}"), problem.code) from None
+    except (OSError, http.client.HTTPException, ValueError) as problem:
+        raise HubError(_plain(getattr(problem, "reason", None) or problem)) from None
 
 
 def _first_word(file: Path) -> str:
