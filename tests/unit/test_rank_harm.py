@@ -757,6 +757,50 @@ def test_an_engine_that_hangs_is_found_within_the_bound_of_the_docs(
     assert clock.now - 1000 <= bound_s
 
 
+# Its key ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "statuses", "problem"),
+    [
+        ("s3cret", [401], None),
+        ("s3cret", [0, 503, 429, 401], None),  # busy: asked again
+        ("s3cret", [200], "asks nobody for its API key: a request without it gave HTTP 200"),
+        ("s3cret", [404], "gave HTTP 404, expected 401"),
+        ("", [], None),  # open: true
+    ],
+)
+def test_an_endpoint_is_ready_only_where_it_refuses_who_has_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, statuses: list[int], problem: str | None
+) -> None:
+    """A recipe's file over the image can take the check out, and the plan sees only its name."""
+
+    class Local:
+        complaint, init = "", 1
+
+        async def usage(self) -> dict[str, Any]:
+            return {"lines": len(left)}
+
+    async def no_stranger(_self: Any) -> None:
+        return None
+
+    left = [*statuses]
+    Clock(monkeypatch)
+    monkeypatch.setattr(serving.endpoint, "is_healthy", lambda *_words: True)
+    monkeypatch.setattr(serving.endpoint, "ask", lambda *_words: endpoint.Answer(True))
+    monkeypatch.setattr(serving.endpoint, "status_without_key", lambda *_words: left.pop(0))
+    monkeypatch.setattr(serving.Serving, "_stranger", no_stranger)
+    reported = Report(SOLO, [], tmp_path)
+    starts = serving.Serving(SOLO, reported, key, members.Members(SOLO, reported, b"", _never), Local())  # type: ignore[arg-type]
+    if problem is None:
+        asyncio.run(starts.load())
+        assert reported.fields["state"] == "warming"
+    else:
+        with pytest.raises(host.RankError, match=problem):
+            asyncio.run(starts.load())
+    assert left == []
+
+
 def _never(_reason: str, _failed: bool) -> None:
     raise AssertionError
 

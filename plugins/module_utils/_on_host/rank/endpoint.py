@@ -53,6 +53,11 @@ def ask(access: Access, request: Request, timeout_s: float) -> Answer:
     return judged(request.answer, fetch(url, access.key, timeout_s, body, request.sound_s, access.tls))
 
 
+def status_without_key(access: Access, request: Request, timeout_s: float) -> int:
+    """Of the same request from somebody who has no key; 0 without an answer."""
+    return fetch(access.url + request.path, "", timeout_s, request.body, request.sound_s, access.tls).status
+
+
 def judged(path: Sequence[str | int], reply: Reply) -> Answer:
     """Something was computed: nothing less shows that the ranks compute. path: `probes.Request.answer`."""
     if reply.status != 200:

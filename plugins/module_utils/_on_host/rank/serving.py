@@ -55,9 +55,9 @@ class Serving:
         while True:
             if await _within(_HEALTH_S, False, endpoint.is_healthy, self._access, self._probes.health, _HEALTH_S):
                 answer = await self._ask(self._probes.proof, _FIRST_ANSWER_S)
-                if answer.ok:
+                if answer.ok and not (error := await self._key_problem()):
                     break
-                error = f"healthy, but no answer: {answer.error}"
+                error = error if answer.ok else f"healthy, but no answer: {answer.error}"
                 if answer.final:
                     raise RankError(f"the endpoint refuses our own request: {answer.error}")
             progress = judge.progressed(progress, await self._load_look())
@@ -68,6 +68,22 @@ class Serving:
         seconds = round(time.monotonic() - self._began, 1)
         self._report.enter(
             "warming", f"the model answers, {seconds} s after its start", ready_at=now_text(), ready_s=seconds
+        )
+
+    async def _key_problem(self) -> str:
+        """Why nobody knows yet that it refuses who has no key, else empty. RankError when it answers anybody: what a
+        recipe lays over its image may have taken the check out."""
+        limit_s = self._service.limits.canary_s
+        if not self._access.key:
+            return ""
+        status = await _within(limit_s, 0, endpoint.status_without_key, self._access, self._probes.proof, limit_s)
+        if status in (401, 403):
+            return ""
+        if status in (0, 408, 429) or status >= 500:
+            return f"healthy, but without its key it gave {f'HTTP {status}' if status else 'no answer'}, expected 401"
+        raise RankError(
+            f"the endpoint asks nobody for its API key: a request without it gave HTTP {status}, expected 401; find "
+            "what takes the check out, a file, variable or option of the recipe or of the image"
         )
 
     async def _load_look(self) -> judge.LoadLook:
