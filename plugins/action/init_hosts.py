@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.init_hosts: from nothing to machines that let this account in. It changes none of them."""
 
-import getpass
 import secrets
-import shlex
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
@@ -14,20 +11,17 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.find import Machine, host_name
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import Login, Refused
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.look import (
-    account,
     host_key,
-    log_in,
     log_in_here,
     look_around,
+    own_addresses,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import found_table
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._questions import agreed, ask
+from ansible_collections.gb10.fleet.plugins.plugin_utils._reached import HERE, log_into, named_hosts, ssh_arguments
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
-HERE = "localhost"
-# A machine that calls itself so would be this one, or all of them.
-_OF_ANSIBLE = {HERE, "all", "ungrouped", "init_hosts"}
 _NAME_THEM = "ansible-playbook gb10.fleet.init -e host=192.168.1.40,spark-3f1c.local"
 _NOBODY = (
     "no Spark answered: none in NVIDIA Sync's list and ssh's files, none among the neighbours or by its own name; "
@@ -42,8 +36,8 @@ class ActionModule(OnController):
         if user and not host_name(user):
             raise AnsibleActionFail("user: found what is no account's name; expected one like anna; write -e user=anna")
         machines = _found(_named(options["hosts"]))
-        arguments = _ssh_arguments(variables)
-        logins = _logins(machines, user, arguments)
+        arguments = ssh_arguments(variables)
+        logins = log_into(machines, user, arguments)
         logins = self._keys_kept(machines, user, arguments, logins, options["keep_keys"])
         sparks = {one: login for one, login in logins.items() if isinstance(login, Login) and login.is_spark}
         for one in (one for one in machines if one not in sparks):
@@ -51,7 +45,7 @@ class ActionModule(OnController):
             show(f"left out: {login.why if isinstance(login := logins[one], Refused) else no_spark}")
         if not sparks:
             raise AnsibleActionFail("none of them can be read, for the reasons above; nothing was written")
-        hosts = _hosts(sparks, user, arguments)
+        hosts = named_hosts(sparks, user, arguments)
         if len(hosts) > (forks := int(context.CLIARGS.get("forks") or C.DEFAULT_FORKS)):
             raise AnsibleActionFail(
                 f"{len(hosts)} hosts have to be read at the same time, and Ansible runs {forks}; add -f {len(hosts)}"
@@ -89,7 +83,7 @@ class ActionModule(OnController):
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with file.open("a", encoding="utf-8") as stream:
                 stream.write(f"{line}\n")
-        return {**logins, **_logins([*keys], user, arguments)}
+        return {**logins, **log_into([*keys], user, arguments)}
 
 
 def _named(hosts: Iterable[str]) -> list[str]:
@@ -105,10 +99,11 @@ def _found(named: list[str]) -> list[Machine]:
     if not named:
         show("Looking for Sparks: NVIDIA Sync's list, ssh's files, the neighbours and their own answers")
     machines = look_around(named)
-    here = None if named else log_in_here()
+    here = log_in_here()
     if here and here.is_spark:
-        own = {here.hostname, f"{here.hostname}.local"}
-        machines = [Machine(HERE, ("this machine",)), *(one for one in machines if one.name not in own)]
+        own = {here.hostname, f"{here.hostname}.local", HERE, *own_addresses(), "127.0.0.1"}
+        others = [one for one in machines if one.name not in own]
+        machines = [Machine(HERE, ("this machine",)), *others] if not named or len(others) < len(machines) else others
     if not machines:
         raise AnsibleActionFail(_NOBODY)
     if named:
@@ -121,50 +116,6 @@ def _found(named: list[str]) -> list[Machine]:
             f"found {chosen!a}; expected numbers of the list, like 1 2; run it again; nothing was written"
         )
     return [machines[int(word) - 1] for word in dict.fromkeys(numbers)]
-
-
-def _ssh_arguments(variables: dict[str, object]) -> list[str]:
-    """What Ansible gives ssh beside its own."""
-    found = []
-    for name in ("ssh_common_args", "ssh_extra_args"):
-        found += shlex.split(
-            C.config.get_config_value(name, plugin_type="connection", plugin_name="ssh", variables=variables) or ""
-        )
-    key = C.config.get_config_value(
-        "private_key_file", plugin_type="connection", plugin_name="ssh", variables=variables
-    )
-    return [*found, *(["-i", key] if key else [])]
-
-
-def _logins(machines: Sequence[Machine], user: str, arguments: Sequence[str]) -> dict[Machine, Login | Refused]:
-    def enter(one: Machine) -> Login | Refused:
-        if one.name == HERE:
-            return log_in_here() or Refused("this machine shows no name; see what uname -n prints")
-        return log_in(one.name, user, arguments)
-
-    with ThreadPoolExecutor(16) as pool:
-        return dict(zip(machines, pool.map(enter, machines), strict=True))
-
-
-def _hosts(sparks: dict[Machine, Login], user: str, arguments: Sequence[str]) -> list[dict[str, Any]]:
-    """Each machine once, by its own name: two ways to one machine show one address of its RJ45 socket."""
-    found: dict[str, dict[str, Any]] = {}
-    macs: set[str] = set()
-    mine = getpass.getuser()
-    for one, login in sparks.items():
-        if login.mac in macs:
-            continue
-        macs |= {login.mac} - {""}
-        names = (login.hostname, *(f"{login.hostname}-{number}" for number in range(2, 99)))
-        name = next(new for new in names if new not in found and new not in _OF_ANSIBLE)
-        way = "" if one.name == HERE else one.name
-        found[name] = {
-            "name": name,
-            "address": way,
-            "user": user or (mine if way and not one.user and account(way, arguments) == mine else ""),
-            "password": "",
-        }
-    return [*found.values()]
 
 
 def _has_password(variables: dict[str, object]) -> bool:

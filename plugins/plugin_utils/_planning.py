@@ -32,7 +32,7 @@ class Planning(ActionBase):  # type: ignore[misc]  # ansible-core carries no typ
             raise AnsibleActionFail("nothing was changed: " + problems[0].sentence())
         note = None if self._task.check_mode else warn
         try:
-            sources = read_sources(self._inventory(variables, folder), note=note)
+            sources = read_sources(inventory_of(variables, folder), note=note)
         except FleetError as problem:
             raise AnsibleActionFail(f"nothing was changed: {problem}") from None
         return self._with_models(sources)
@@ -58,19 +58,20 @@ class Planning(ActionBase):  # type: ignore[misc]  # ansible-core carries no typ
         library = replace(library, checkpoints={**library.checkpoints, **read}, unread=unread)
         return replace(sources, library=library)
 
-    def _inventory(self, variables: dict[str, Any], folder: Path) -> Inventory:
-        """Address, SSH port and `fleet_*` variables by host. What hosts share is templated once: 500 may share it."""
-        hostvars = variables["hostvars"]
-        templated: dict[int, tuple[Any, Any]] = {}  # id of the raw value -> (that value, kept alive; the templated one)
-        hosts: dict[str, InventoryHost] = {}
-        for name in variables["groups"]["all"]:
-            raw = hostvars.raw_get(name)
-            found = {}
-            for key in (key for key in raw if is_meant_for_us(key) and key not in OURS):
-                if id(raw[key]) not in templated:
-                    templated[id(raw[key])] = (raw[key], hostvars[name][key])
-                found[key] = templated[id(raw[key])][1]
-            own = hostvars[name]
-            address, port = str(own.get("ansible_host", name)), int(own.get("ansible_port") or 22)
-            hosts[name] = {"address": address, "port": port, "variables": found}
-        return {"hosts": hosts, "folder": str(folder)}
+
+def inventory_of(variables: dict[str, Any], folder: Path) -> Inventory:
+    """Address, SSH port and `fleet_*` variables by host. What hosts share is templated once: 500 may share it."""
+    hostvars = variables["hostvars"]
+    templated: dict[int, tuple[Any, Any]] = {}  # id of the raw value -> (that value, kept alive; the templated one)
+    hosts: dict[str, InventoryHost] = {}
+    for name in variables["groups"]["all"]:
+        raw = hostvars.raw_get(name)
+        found = {}
+        for key in (key for key in raw if is_meant_for_us(key) and key not in OURS):
+            if id(raw[key]) not in templated:
+                templated[id(raw[key])] = (raw[key], hostvars[name][key])
+            found[key] = templated[id(raw[key])][1]
+        own = hostvars[name]
+        address, port = str(own.get("ansible_host", name)), int(own.get("ansible_port") or 22)
+        hosts[name] = {"address": address, "port": port, "variables": found}
+    return {"hosts": hosts, "folder": str(folder)}

@@ -268,6 +268,8 @@ OF_ANSIBLE = {
     "ActionModule",
     "CallbackModule",
     "FilterModule",
+    "InventoryModule",
+    "LookupModule",
     "ModuleDocFragment",
     "DOCUMENTATION",
     "EXAMPLES",

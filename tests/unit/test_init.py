@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.action.init_hosts import _hosts
+from ansible_collections.gb10.fleet.plugins.action import init_hosts
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import checked, one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
@@ -45,6 +45,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write 
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import RAILS
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.peers_seen import frame, read_frame
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.plan import plan_fabric
+from ansible_collections.gb10.fleet.plugins.plugin_utils._reached import named_hosts
 
 ROOT = Path(__file__).parents[2]
 SITUATIONS: dict[str, Any] = yaml.safe_load((ROOT / "tests/data/init.yml").read_text())
@@ -317,11 +318,11 @@ def test_a_machine_that_calls_itself_this_one_gets_another_name() -> None:
         find.Machine(f"10.0.0.{n}", ()): Login(True, name, f"mac{n}", False)
         for n, name in enumerate(["localhost", "all", "spark", "spark"])
     }
-    assert [one["name"] for one in _hosts(logins, "anna", [])] == ["localhost-2", "all-2", "spark", "spark-2"]
+    assert [one["name"] for one in named_hosts(logins, "anna", [])] == ["localhost-2", "all-2", "spark", "spark-2"]
     same = {
         find.Machine(name, ()): Login(True, "spark", "4c:bb:47:1a:3f:1c", False) for name in ("spark.local", "10.0.0.1")
     }
-    assert [one["address"] for one in _hosts(same, "anna", [])] == ["spark.local"]
+    assert [one["address"] for one in named_hosts(same, "anna", [])] == ["spark.local"]
 
 
 def packet(*answers: bytes, count: int | None = None) -> bytes:
@@ -533,7 +534,7 @@ def test_a_configuration_is_read_with_what_it_includes(tmp_path: Path, monkeypat
     (tmp_path / ".ssh/config").write_text(
         f'Include "{sync}"\nInclude config\nHost *\n  User x\nHost spark-3f1c\n  HostName=10.0.0.1\n'
     )
-    monkeypatch.setattr(look, "_own_addresses", list)
+    monkeypatch.setattr(look, "own_addresses", list)
     monkeypatch.setattr(look, "neighbours", lambda _text: {})
     found = {one.name: one for one in look.look_around([])}
     assert found["titan"].user == "anna" and found["titan"].sources == ("NVIDIA Sync",)
@@ -548,9 +549,26 @@ def test_who_answers_a_question_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(look, "_LISTEN_S", 0.5)
         asked = look._asked([b"question"], "127.0.0.1")
         assert asked is not None
-        monkeypatch.setattr(look, "_own_addresses", lambda: ["127.0.0.1"])
+        monkeypatch.setattr(look, "own_addresses", lambda: ["127.0.0.1"])
         monkeypatch.setattr(look, "_asked", lambda _packets, _address: asked)
         _question, sender = box.recvfrom(100)
         box.sendto(b"rubbish", sender)
         box.sendto(packet(row(SPARK, 1, b"\x7f\0\0\1")), sender)
         assert [*look._ask([b""])] == [(("spark-3f1c.local", 1, "127.0.0.1"), "127.0.0.1")]
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        (["localhost"], ["localhost"]),
+        (["spark-3f1c.local", "spark-a208.local"], ["localhost", "spark-a208.local"]),
+        (["192.168.1.40"], ["localhost"]),
+        (["spark-a208.local"], ["spark-a208.local"]),
+    ],
+)
+def test_the_spark_itself_is_reached_without_ssh(
+    named: list[str], found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init_hosts, "log_in_here", lambda: Login(True, "spark-3f1c", "4c:bb:47:1a:3f:1c", False))
+    monkeypatch.setattr(init_hosts, "own_addresses", lambda: ["192.168.1.40"])
+    assert [one.name for one in init_hosts._found(named)] == found

@@ -46,9 +46,13 @@ class Proposal:
 
 
 def settings_of(reading: Reading) -> dict[str, int]:
-    """What ``fleet_host`` has to say of a machine: its memory, where it is another than the usual one."""
-    usual = fact("hardware", "memory_total_kib")
-    return {"memory_kib": reading["memory_kib"]} if abs(reading["memory_kib"] / usual - 1) > _SAME_MEMORY else {}
+    """What ``fleet_host`` has to say of a machine."""
+    return memory_settings(reading["memory_kib"])
+
+
+def memory_settings(kib: int) -> dict[str, int]:
+    """Its memory, where it is another than the usual one."""
+    return {"memory_kib": kib} if abs(kib / fact("hardware", "memory_total_kib") - 1) > _SAME_MEMORY else {}
 
 
 def propose(hosts: Mapping[str, Host], own_networks: Iterable[str], library: Library, *, take_over: bool) -> Proposal:

@@ -2,8 +2,8 @@
 """A first login: what is run there, what the host answers, and what ssh's refusals mean for a person."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from .find import host_name
 
@@ -13,8 +13,12 @@ GB10 = "10de:2e12"
 SCRIPT = (
     "for d in /sys/bus/pci/devices/*; do read v <$d/vendor; read m <$d/device; echo pci=$v:$m; done 2>/dev/null; "
     "echo host=$(uname -n); read m </sys/class/net/enP7s7/address && echo mac=$m; "
+    "echo memory=$(sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo); "
+    "for k in sys_vendor product_name; do read v </sys/class/dmi/id/$k && echo $k=$v; done; "
+    "echo ota=$(sed -n 's/^DGX_OTA_VERSION=//p' /etc/dgx-release | tail -n 1); "
     "sudo -n true 2>/dev/null && echo sudo=none; echo end=1"
 )
+_SHOWN = {"sys_vendor": "maker", "product_name": "product", "ota": "ota"}
 _MOST = 1 << 16
 _NEW_KEY = "host key is known for|Host key verification failed"
 _HOW = (
@@ -31,12 +35,14 @@ _HOW = (
 
 @dataclass(frozen=True)
 class Login:
-    """A host that lets this account in."""
+    """A host that lets this account in. memory_kib: 0 where it is not shown. shown: maker, product, ota."""
 
     is_spark: bool
     hostname: str
     mac: str
     sudo_password: bool
+    memory_kib: int = 0
+    shown: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -49,13 +55,17 @@ class Refused:
 
 def answer(text: str) -> Login | None:
     """What `SCRIPT` printed; None for anything else."""
-    rows = re.findall(r"^(pci|host|mac|sudo|end)=(.*)$", text[:_MOST], re.MULTILINE)
+    rows = re.findall(r"^(pci|host|mac|memory|sys_vendor|product_name|ota|sudo|end)=(.*)$", text[:_MOST], re.MULTILINE)
     values = dict(rows)
     name = host_name(values.get("host", "")).split(".")[0]
     if "end" not in values or not name:
         return None
     devices = {value.replace("0x", "") for key, value in rows if key == "pci"}
-    return Login(GB10 in devices, name, values.get("mac", ""), values.get("sudo") != "none")
+    kib = values.get("memory", "")
+    # a host's words become variables and names of groups: nothing in them is a template
+    shown = {ours: re.sub(r"[^\w .,()+-]", "", values.get(theirs, "")).strip()[:60] for theirs, ours in _SHOWN.items()}
+    memory = int(kib) if re.fullmatch(r"\d{1,12}", kib) else 0
+    return Login(GB10 in devices, name, values.get("mac", ""), values.get("sudo") != "none", memory, shown)
 
 
 def problem(name: str, user: str, words: str) -> tuple[str, str] | None:

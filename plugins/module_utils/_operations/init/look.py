@@ -78,7 +78,7 @@ def _printed(command: Sequence[str]) -> str:
 
 def _ask(packets: Sequence[bytes]) -> Iterator[tuple[Record, str]]:
     """What comes back within two seconds, with who sent it: asked from each address of this machine."""
-    boxes = [box for address in _own_addresses() if (box := _asked(packets, address))]
+    boxes = [box for address in own_addresses() if (box := _asked(packets, address))]
     end, taken = time.monotonic() + _LISTEN_S, 0
     while boxes and taken < MOST_RECORDS and (left := end - time.monotonic()) > 0:
         for box in select.select(boxes, [], [], left)[0]:
@@ -104,7 +104,7 @@ def _asked(packets: Sequence[bytes], address: str) -> socket.socket | None:
     return box
 
 
-def _own_addresses() -> list[str]:
+def own_addresses() -> list[str]:
     words = (_printed(["ip", "-o", "-4", "addr"]) or _printed(["ifconfig"])).split()
     found = [after.partition("/")[0] for word, after in itertools.pairwise(words) if word == "inet"]
     return [one for one in found if not one.startswith("127.")]
