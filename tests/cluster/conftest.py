@@ -52,3 +52,9 @@ def ray_group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
 def real_group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     """With the real vLLM on CPU."""
     yield from _group(images.VLLM_CPU, Path(tmp_path_factory.mktemp("cluster")), ray=request.param)
+
+
+@pytest.fixture(scope="module")
+def real_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+    """The same over vLLM's own multi-node alone."""
+    yield from _group(images.VLLM_CPU, Path(tmp_path_factory.mktemp("cluster")))

@@ -145,68 +145,57 @@ def _vllm(
         ),
     ],
 )
-def test_vllm(real_group: Group, prepare: str, more: list[str], named: str) -> None:
-    _skip_ray(real_group)
-    real_group.fleet.root(HOST, prepare)
-    assert named in _vllm(real_group, TINY, more)
-
-
-def _skip_ray(group: Group) -> None:
-    if group.ray:
-        pytest.skip("once is enough")
+def test_vllm(real_pair: Group, prepare: str, more: list[str], named: str) -> None:
+    real_pair.fleet.root(HOST, prepare)
+    assert named in _vllm(real_pair, TINY, more)
 
 
 @pytest.mark.whole
-def test_vllm_without_room_in_shared_memory(real_group: Group) -> None:
-    _skip_ray(real_group)
-    real_group.fleet.root(HOST, WHOLE)
+def test_vllm_without_room_in_shared_memory(real_pair: Group) -> None:
+    real_pair.fleet.root(HOST, WHOLE)
     more = ["--tensor-parallel-size", "2"]
-    assert "the container's /dev/shm has no room" in _vllm(real_group, TINY, more, ("--shm-size", "64k"))
+    assert "the container's /dev/shm has no room" in _vllm(real_pair, TINY, more, ("--shm-size", "64k"))
 
 
 @pytest.mark.whole
-def test_vllm_whose_port_is_taken(real_group: Group) -> None:
+def test_vllm_whose_port_is_taken(real_pair: Group) -> None:
     """By a program that takes it after the supervisor has looked."""
-    _skip_ray(real_group)
-    real_group.fleet.root(HOST, WHOLE)
+    real_pair.fleet.root(HOST, WHOLE)
     taker = f"import socket, time; s = socket.create_server(('0.0.0.0', {PORT})); time.sleep(900)"
-    real_group.fleet.root(HOST, f'systemd-run --quiet --unit taker --collect python3 -c "{taker}"')
+    real_pair.fleet.root(HOST, f'systemd-run --quiet --unit taker --collect python3 -c "{taker}"')
     try:
-        assert "its port is taken" in _vllm(real_group, TINY, ports=[])
+        assert "its port is taken" in _vllm(real_pair, TINY, ports=[])
     finally:
-        real_group.fleet.root(HOST, "systemctl stop taker")
+        real_pair.fleet.root(HOST, "systemctl stop taker")
 
 
 @pytest.mark.whole
-def test_vllm_whose_worker_is_killed(real_group: Group) -> None:
+def test_vllm_whose_worker_is_killed(real_pair: Group) -> None:
     """By a person, who is named."""
-    _skip_ray(real_group)
-    real_group.fleet.root(HOST, WHOLE)
+    real_pair.fleet.root(HOST, WHOLE)
 
     def harm() -> None:
-        real_group.until(lambda: real_group.fleet.ok(HOST, "pgrep -f '[V]LLM::Worker'"), "its workers run", 600)
-        real_group.fleet.root(HOST, "logger -t sudo ' maria : TTY=pts/0 ; USER=root ; COMMAND=/usr/bin/pkill -9 VLLM'")
-        real_group.fleet.root(HOST, "pkill -9 -f '[V]LLM::Worker'")
+        real_pair.until(lambda: real_pair.fleet.ok(HOST, "pgrep -f '[V]LLM::Worker'"), "its workers run", 600)
+        real_pair.fleet.root(HOST, "logger -t sudo ' maria : TTY=pts/0 ; USER=root ; COMMAND=/usr/bin/pkill -9 VLLM'")
+        real_pair.fleet.root(HOST, "pkill -9 -f '[V]LLM::Worker'")
 
-    assert "maria ended it by `/usr/bin/pkill -9 VLLM`" in _vllm(
-        real_group, TINY, ["--tensor-parallel-size", "2"], harm=harm
-    )
+    sentence = _vllm(real_pair, TINY, ["--tensor-parallel-size", "2"], harm=harm)
+    assert "maria ended it by `/usr/bin/pkill -9 VLLM`; its container ended with status 1; see " in sentence
 
 
 @pytest.mark.whole
-def test_ray_without_a_token(real_group: Group) -> None:
-    _skip_ray(real_group)
-    words = ["--network", "host", "--env", "RAY_AUTH_MODE=token", "--entrypoint", "ray", real_group.image]
-    assert "Ray's ranks do not have the same token" in ended(real_group, [*words, "start", "--head", "--block"])
+def test_ray_without_a_token(real_pair: Group) -> None:
+    words = ["--network", "host", "--env", "RAY_AUTH_MODE=token", "--entrypoint", "ray", real_pair.image]
+    assert "Ray's ranks do not have the same token" in ended(real_pair, [*words, "start", "--head", "--block"])
 
 
 @pytest.mark.whole
-def test_a_container_that_docker_is_asked_to_kill(real_group: Group) -> None:
-    _skip_ray(real_group)
-    real_group.fleet.root(HOST, WHOLE)
+def test_a_container_that_docker_is_asked_to_kill(real_pair: Group) -> None:
+    real_pair.fleet.root(HOST, WHOLE)
 
     def harm() -> None:
-        real_group.until(lambda: real_group.fleet.ok(HOST, f"docker top {CONTAINER}"), "it runs", 120)
-        real_group.fleet.root(HOST, f"docker kill {CONTAINER}")
+        real_pair.until(lambda: real_pair.fleet.ok(HOST, f"docker top {CONTAINER}"), "it runs", 120)
+        real_pair.fleet.root(HOST, f"docker kill {CONTAINER}")
 
-    assert "somebody ended it by Docker" in _vllm(real_group, TINY, harm=harm)
+    sentence = _vllm(real_pair, TINY, harm=harm)
+    assert "or a tool that does so); its container ended with status 137: killed; see " in sentence

@@ -46,8 +46,11 @@ def _slow(group: Group, rank: int, minutes: float, **changes: Any) -> dict[str, 
         for file in (path for path in PLUGIN.rglob("*") if path.is_file() and path.suffix != ".pyc"):
             group.write(host, f"/opt/slow/{file.relative_to(PLUGIN)}", file.read_text("utf-8"))
     written["run"][at:at] = ["--mount", "type=bind,source=/opt/slow,target=/opt/slow,readonly"]
-    written["run"] = [str(CONTEXT) if word == "2048" else word for word in written["run"]]
-    written["run"] += ["--max-num-batched-tokens", str(CHUNK)]
+    # Ray's containers run Ray, and vLLM beside it
+    serves = "serve" if group.ray else "run"
+    if written[serves]:
+        words = [str(CONTEXT) if word == "2048" else word for word in written[serves]]
+        written[serves] = [*words, "--max-num-batched-tokens", str(CHUNK)]
     return written
 
 

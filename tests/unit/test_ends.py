@@ -93,6 +93,12 @@ def test_who_only_reports_others_ended_nobody() -> None:
     assert who(journal, status=1) == ""
 
 
+def test_an_engine_that_ends_itself_after_its_own_words_was_ended_by_nobody() -> None:
+    """SGLang kills its whole tree, itself too, when a start fails."""
+    assert who([], "die ", status=137, known=True) == ""
+    assert who([], "die ", status=137).startswith("somebody ended it by signal 9")
+
+
 def test_a_silent_watchdog_is_named_as_one_that_may_have() -> None:
     units = (
         "spark-watchdog.service loaded active running Ends engines\ngb10-memory-guard.service loaded active running\n"

@@ -60,6 +60,7 @@ def test_a_context_without_room_is_not_filled() -> None:
         ([ANSWER, Reply(500, "EngineDead")], "the same prompt again: HTTP 500: EngineDead"),
         ([Reply(0, "no answer within 220 s", late=True)], "a long prompt: no answer within 220 s"),
         ([Reply(429, "later"), ANSWER, ANSWER], ""),
+        ([ANSWER, ANSWER, Reply(503, "The request queue is full.")], ""),
     ],
 )
 def test_the_first_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, replies: list[Reply], failed: str) -> None:

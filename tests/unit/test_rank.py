@@ -9,6 +9,7 @@ import hmac
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import reduce
 from pathlib import Path
@@ -340,6 +341,41 @@ def test_liveness(
     assert judge.liveness(since, before, now, METERED)[0] == verdict, what
 
 
+def story(gauge: Callable[[float], float], running: Callable[[float], int] = lambda _at: 1, last: int = 1800) -> float:
+    """Seconds until an engine whose processes work is taken for hung, whose gauges are these at each time; 0: never."""
+    life, before = judge.Life(0), look(0, replace(BUSY, running=running(0), kv_use=gauge(0)))
+    for at in range(30, last, 30):
+        now = look(at, replace(BUSY, running=running(at), kv_use=gauge(at)), at)
+        verdict, life = judge.liveness(life, before, now, replace(METERED, patience_s=330))
+        if verdict == "hung":
+            return at
+        before = now
+    return 0
+
+
+@pytest.mark.parametrize("step_s", [1, 29, 45, 90, 119, 121, 170, 250, 300])
+def test_a_prompt_lives_whose_steps_take_no_longer_than_a_step_may(step_s: int) -> None:
+    """Found: with steps of 110 s it was killed before the third rise, as a dense model needs at 500,000 tokens."""
+    assert story(lambda at: at // step_s / 1000) == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "gauge", "running", "longest"),
+    [
+        ("a still gauge", lambda at: 0.5, lambda at: 1, 360),
+        ("a rise as the step that hangs is let in", lambda at: 0.5 if at > 29 else 0.4, lambda at: 1, 360),
+        ("noise", lambda at: 0.5 + at // 30 % 2 / 100, lambda at: 1, 360),
+        ("noise beside clients", lambda at: 0.5 + at // 30 % 3 / 100, lambda at: 1 + at // 60 % 2, 360),
+        ("clients come and go", lambda at: 0.1 * (1 + at // 30 % 3), lambda at: 1 + at // 30 % 3, 360),
+        ("it falls, as one after the other gives up", lambda at: 0.9 - at / 4000, lambda at: 9 - at // 240, 360),
+    ],
+)
+def test_a_hang_is_found_within_six_minutes(
+    what: str, gauge: Callable[[float], float], running: Callable[[float], int], longest: float
+) -> None:
+    assert 0 < story(gauge, running) <= longest, what
+
+
 def test_a_rank_that_works_is_enough() -> None:
     """The head's own processes may wait for another host's without spinning."""
     before, now = judge.Look(0, BUSY, [1, 5]), judge.Look(30, BUSY, [1, 35])
@@ -407,6 +443,29 @@ def test_what_is_an_answer(path: list[str | int], reply: tuple[int, str], ok: bo
     answer = endpoint.judged(path, client.Reply(*reply))
     assert (answer.ok, answer.final) == (ok, final)
     assert ok or answer.error
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "canary"),
+    [
+        (503, "The engine is currently busy and cannot accept new requests. Please try again later", "silent"),
+        (503, "The engine has reached its prefill token backlog limit. Please try again later", "silent"),
+        (503, "The request queue is full.", "silent"),
+        (503, "Request waiting timeout reached.", "silent"),
+        (429, "", "silent"),
+        (503, "EngineCore encountered an issue", "refused"),
+        (500, "The request queue is full.", "refused"),
+        (0, "Connection refused", "refused"),
+    ],
+)
+def test_an_endpoint_that_takes_no_more_is_busy_and_not_sick(status: int, text: str, canary: judge.Canary) -> None:
+    """vLLM since 0.29 refuses what is over `max-num-queued-reqs`, which counts those that run: a canary, too."""
+    found = endpoint.judged(TOKENS, client.Reply(status, text)).canary
+    assert found == canary
+    full = look(30, replace(BUSY, tokens=200))
+    assert judge.after_canary("alive", judge.Life(30), found, full, full, METERED)[0] == (
+        "alive" if canary == "silent" else "strike"
+    )
 
 
 # Ranks ------------------------------------------------------------------------------------------------------------

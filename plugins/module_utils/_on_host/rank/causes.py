@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 _LONGEST = 280
 # Lines that belong to a statement, and lines that are shown where there is none.
-_MORE, _SHOWN = 6, 3
+_MORE, _READ_ON, _SHOWN = 6, 40, 3
 # Of a line.
 _READ = 2000
 
@@ -44,12 +45,13 @@ more context is asked for than the model or the KV pool holds -> lower workload.
 a file of the model is damaged or cut off -> run site.yml, which brings files that are missing or damaged
    SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file
    PytorchStreamReader failed|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge
-   tensor .* (?:offset|size) mismatch|is corrupted|failed to read (?:magic|header|key|tensor)|EOFError: Ran out
+   tensor .* (?:offset|size) mismatch|is corrupted|failed to read (?:magic|header|key|tensor)
+   EOFError: (?:Ran out|short)
 a file of the model is missing -> run site.yml, which brings files that are missing or damaged
    annot find any (?:model weights|.*safetensors)|could not find any model
    No (?:such file|safetensors).*\.(?:safetensors|bin|gguf|pt)\b
    \.(?:safetensors|bin|gguf)\W*(?:was |is )?(?:not found|No such file)|(?:split|shard).*(?:missing|not found)
-   weights were not initialized|[Ww]eight files|missing tensor|wrong number of tensors|invalid split
+   weights were not initialized|[Ww]eight files|invalid split
    failed to open GGUF file|MissingWeight|no file named .*(?:safetensors|bin)
    [Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)|lora_adapter_init: failed to open|Does this file exist
    No adapter found
@@ -57,19 +59,25 @@ the model's folder is not there, or its config or tokenizer can't be read
 -> run site.yml, which brings files that are missing or damaged
    Invalid repository ID or local directory|not a (?:local folder|valid model identifier|directory)
    does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON|JSONDecode
-   Unrecognized model in|Could not locate|[Tt]okenizer|untagged enum|ModelWrapper|did not match any variant
-   EOF while parsing|sentencepiece|tiktoken|model.*(?:path|folder|directory).*(?:not exist|not found)
+   Unrecognized model in|Could not locate|(?<!pre-)[Tt]okenizer(?! class|sBackend)|untagged enum|ModelWrapper
+   did not match any variant
+   EOF while parsing|Expecting value: line|config file exists|sentencepiece|tiktoken
+   model.*(?:path|folder|directory).*(?:not exist|not found)
 it asks the hub for a model, and does not reach it -> name models by what the recipe brings; site.yml fetches them
-   LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg|gated repo
-   GatedRepo|RepositoryNotFound|Client Error: |huggingface\.co|NameResolutionError|MaxRetryError
+   LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg
+   gated repo
+   (?:[Ee]rror|[Ff]ailed|[Uu]nable|[Cc]annot|[Cc]ould not) (?:to )?(?:be )?download|GatedRepo|RepositoryNotFound
+   Client Error: |huggingface\.co(?!/docs)|NameResolutionError|MaxRetryError
 the model brings code of its own, which the recipe does not allow
 -> read that code; then write "trust-remote-code: true" in the recipe's flags, and run site.yml
    trust[-_]remote[-_]code|execute the configuration file
 the image has no kernel for this GPU -> take an image that is built for GB10 (sm_121), as the shipped recipes have
    no kernel image|sm_?12[01]|sm_\d+a?' is not defined|unsupported toolchain|not compatible with the current PyTorch
    PTXAS|ptxas fatal|No supported CUDA arch|kernel image is invalid|load any common_ops|compute capability
-   CUDA capability|No valid attention backend|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources
-   out of resource: shared memory|NoKernel|no valid .*(?:kernel|backend)
+   CUDA capability|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources
+   out of resource: shared memory|NoKernel|[Nn]o valid .*(?:kernel|backend)|requires? (?:GPUs? with )?(?:SM|sm)
+   for Blackwell
+   invalid device function|device capability|MLIRError|allocator was set
 the image is for another kind of processor -> take an image for arm64
    exec format error|linux/arm64|host platform|Illegal instruction
 the NVIDIA driver was updated under the running kernel -> restart the host: `sudo systemctl reboot`
@@ -79,10 +87,15 @@ Docker can't give the container the GPU
    could not select device driver|CDI device|invalid runtime name|nvidia-container|error running (?:prestart )?hook
    libnvidia-ml\.so|/dev/nvidia|libcuda\.so
 the engine sees no GPU that it can use -> restart the host; `ansible-playbook gb10.fleet.doctor` looks at its driver
-   driver version is insufficient|NVIDIA driver|No CUDA GPUs|no CUDA-capable device|infer device type|is/are busy
+   driver version is insufficient|NVIDIA driver|No CUDA (?:GPUs|devices)|no CUDA-capable device|infer device type
+   is/are busy
    not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)|NVMLError|NVML|CUDA initialization
    No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available|invalid device ordinal
    system has unsupported
+Docker does not answer -> `systemctl status docker` says why
+   Docker daemon|waiting for container
+a container of that name is there already -> remove it by `docker rm --force` and its name
+   container name .* in use
 the image is not on this host -> run site.yml, which brings it
    No such image|pull access denied|manifest unknown|Unable to find image
 Docker's own rules are gone from the packet filter, as after `nft flush ruleset` or a restart of nftables.service
@@ -93,7 +106,8 @@ a folder or file that the container gets is not there -> run site.yml, which mak
 the image lacks a program or library, or has another build of it -> take another build, or its own entrypoint
    executable file not found|error while loading shared|undefined symbol|cannot open shared object
    stat \S+: no such file|ModuleNotFoundError|[Nn]inja|nvcc|CUDA_HOME|ImportError|PackageNotFoundError
-   DistributionNotFound
+   DistributionNotFound|[Ff]ailed to import|cannot import|operator \S+ does not exist|no backends are|C compiler
+   not compiled with|compiled without|built without|pip install (?!-|git)|fatal error: \S+\.h
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
    unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option
    unexpected keyword argument|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
@@ -106,38 +120,41 @@ the pool has fewer blocks than requests that may run at once -> lower max-num-se
    max_num_seqs.*blocks|[Mm]amba cache blocks|num_gpu_blocks|alloc_req_slots
 no memory is left for the KV pool beside the weights -> plan a smaller workload, or stop what else runs (`docker ps`)
    No available memory for the cache|Not enough memory|memory for (?:KV ?cache|kv\b)|Loading weights already
-   mem[-_]fraction[-_]static|desired GPU memory|kv_cache_memory|free_gpu_memory_fraction|[Mm]emory profiling
-the container's /dev/shm has no room -> remove what dead engines left in /dev/shm (`ls -l /dev/shm`), or enlarge it
-   /dev/shm|shm-size|shared memory segment|Bus error|SIGBUS|shm_open|shared memory.*(?:space|room|small)|ShmRing|psm_
-a disk is full -> `df -h` says which; make room there
-   No space left|Errno 28|ENOSPC|[Dd]isk quota
-memory ran out -> plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)
-   [Oo]ut of memory|OutOfMemory|std::bad_alloc|[Cc]annot allocate memory|failed to allocate|unable to allocate
-   can't allocate|MemoryError|not enough memory|MemoryAllocation|ALLOC_FAILED|Errno 12|memory monitor|alloc.*failed
-   Insufficient
-the container may open too few files or processes -> raise its limit (`--ulimit nofile`, `--pids-limit`)
-   [Tt]oo many open files|Errno 24|can't start new thread|Resource temporarily unavailable|Errno 11
-it may not read or write a file -> look at that file's owner and mode, as the container sees them
-   [Pp]ermission ?[Dd]enied|PermissionError|Errno 13|Read-only file system|Errno 30|Operation not permitted
+   mem[-_]fraction[-_]static|memory capacity|desired GPU memory|kv_cache_memory|free_gpu_memory_fraction
+   [Mm]emory profiling
 NCCL finds no RDMA device or interface -> `ansible-playbook gb10.fleet.doctor`; or declare `transport: socket`
    any NET plugin|No device found|no socket interface|SOCKET_IFNAME|Unable to find (?:interface|address)
    NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known
 RDMA between the ranks fails -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    ibv_\w+|IBV_WC|NET/IB|completion .*status|[Rr]etry (?:count|exceeded)|libibverbs|RDMA|nvidia_peermem|\bGDR
+the container's /dev/shm has no room -> remove what dead engines left in /dev/shm (`ls -l /dev/shm`), or enlarge it
+   /dev/shm|shm-size|shared memory segment|Bus error|SIGBUS|shm_open|shared memory.*(?:space|room|small)|ShmRing|psm_
+a disk is full -> `df -h` says which; make room there
+   [Nn]o space left|Errno 28|ENOSPC|[Dd]isk quota
+a limit of the container is too low -> raise it (`--ulimit nofile`, `--pids-limit`)
+   [Tt]oo many open files|Errno 24|can't start new thread|Resource temporarily unavailable|Errno 11
+memory ran out -> plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)
+   [Oo]ut of memory|OutOfMemory|std::bad_alloc|[Cc]annot allocate memory|failed to allocate|unable to allocate
+   can't allocate|MemoryError|not enough memory|MemoryAllocation|ALLOC_FAILED|Errno 12|memory monitor|alloc.*failed
+   Insufficient
+it may not read or write a file -> look at that file's owner and mode, as the container sees them
+   [Pp]ermission ?[Dd]enied|PermissionError|Errno 13|Read-only file system|Errno 30|Operation not permitted
 the ranks have different images or settings -> run site.yml for all hosts of the service
-   [Vv]ersion mismatch|mismatched? (?:versions|NCCL)|invalid usage|config hash|configuration mismatch
+   already checked in|[Vv]ersion mismatch|[Mm]ismatched? (?:versions|NCCL)|invalid usage|config hash
+   configuration mismatch
 Ray's ranks do not have the same token -> run site.yml for all hosts of the service
    RAY_AUTH|AuthenticationError|[Uu]nauthenticated|UNAUTHENTICATED|[Aa]uth(?:entication)? token|InvalidAuth
 fewer ranks have joined than the service needs -> `ansible-playbook gb10.fleet.status` shows the other ranks
-   [Pp]lacement group|node types can fulfill|required GPUs exceeds|Current node has no GPU|not enough (?:GPU|node)
-   larger than the number of available GPU|required resources|World size|world size|nnodes|mpiSize
+   [Pp]lacement group|enough slots|node types can fulfill|required GPUs exceeds|Current node has no GPU
+   not enough (?:GPU|node)
+   larger than the number of available GPU|required resources|[Ww]orld size(?!.* divi)|nnodes (?!.*divi)|mpiSize
 one step took longer than the engine waits for -> raise that limit (docs/cluster.md), or look at what holds the ranks
    Watchdog timeout|RPC call to \w+ timed out|execute_model timed out
 a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other ranks, gb10.fleet.doctor the fabric
    GCS (?:at|server|within)|[Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)
    ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
    (?:client socket|wait|rendezvous).* ?time(?:d ?|-)out|DistNetworkError|DistStoreError|Timed out (?:after|waiting)
-   RendezvousTimeout|wait timeout after|store->get|Ray cluster|bootstrap
+   RendezvousTimeout|wait timeout after|store->get|Ray cluster|ray instance|bootstrap
 a kernel failed on the GPU -> `journalctl -k -g NVRM` shows the driver's words; if it comes again, take another image
    illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
    uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM|Triton Error
@@ -146,19 +163,23 @@ CUDA failed -> restart the host; then `ansible-playbook gb10.fleet.doctor` looks
    CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
 the engine crashed -> take another build of the image; a report belongs to the engine's project
    [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
-   panicked|PanicException|GGML_ASSERT|terminate called
+   panicked|PanicException|GGML_ASSERT|: Assertion [`'].* failed|terminate called
 the image's release does not know the model -> take an image of a release that has it, or another recipe
    does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
-   not supported for now|failed to be inspected|ForCausalLM|ForConditionalGeneration|not a multimodal
+   not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|No processor registered
+   failed to be inspected|ForCausalLM|ForConditionalGeneration|not a multimodal
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
-   tensor a .* must match|loaded_weight|param_data|Missing key|Unexpected key|load weight|has no attribute
+   tensor a .* must match|missing tensor|number of tensors|loading model vocabulary|not found in model
+   wrong (?:array |element )*type|loaded_weight|param_data|Missing key|Unexpected key|load weight|weights of size
+   has no attribute
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error
 the engine refuses a setting -> change it in the recipe, and run site.yml
    error: argument|while handling argument|invalid choice|validation error|must be|should be|expected|not supported
    unsupported|[Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|does not support|not allowed
-   [Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found
+   [Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found|requires\b|overflow
+   ^(?:ValueError|NotImplemented)
 """
 
 
@@ -181,7 +202,8 @@ _ELSEWHERE = re.compile(
 _TIME = r"\d{2,4}[-/]\d\d(?:[-/]\d{2,4})?[-T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:[+-]\d{4}|Z)?"
 _BEFORE = re.compile(
     rf"(?:\([\w.:-]+(?: [\w.:=-]+)?[ ,]*(?:pid|ip)=[^)]*\)|\[rank\d+\]:|\[{_TIME}[^\]]*\]|{_TIME}|"
-    r"\[(?:TensorRT-LLM|TRT-LLM|RANK \d+|ERROR|E)\]|(?:ERROR|CRITICAL|FATAL)\b:?|\[[\w./-]+\.\w+:\d+\])(?: |$|(?=\[))|"
+    r"\[(?:TensorRT-LLM|TRT-LLM|RANK \d+|ERROR|E)\]|(?:ERROR|CRITICAL|FATAL)(?::(?: {3})?|\b)|"
+    r"\[[\w./-]+\.\w+:\d+\])(?: |$|(?=\[))|"
     r"\d+\.\d\d\.\d{3}\.\d{3} (?:[EF] +(?:(?:srv|cmn|slot|que) +)?)?"
 )
 _COLOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -192,30 +214,33 @@ _CHATTER = re.compile(
 )
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
-    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout|Fault|Failure|NotFound|Interrupt|Exit|Enabled|Resources|"
-    r"Expired)(?:\([\w.]+\))?(?::\s|:?$)|Exception: "
+    r"(?:[A-Za-z_<][\w>]*\.)*[A-Z]\w*(?:Error|Exception|Timeout|Fault|Failure|NotFound|Interrupt|Exit|Enabled|"
+    r"Resources|Expired)(?:\([\w.]+\))?(?::\s|:?$)|Exception: "
 )
 _CHAINED = re.compile(r"(?:During handling of the above|The above exception was the direct)")
 _NOISE = re.compile(
     r".*\d+%\||.*it/s\]|CUDA kernel errors might|For debugging|Compile with|For further information|Search for `|"
+    r"ninja: Entering|FAILED: |(?:\[\d+/\d+\] )?\S*(?:nvcc|c\+\+|g\+\+|gcc) -|"
     r"\s*\^+$"
 )
 # What only says that something else failed, or comes of an end.
 _WRAPPER = re.compile(
     r"root cause|[Ss]ee (?:the )?stack trace|stack trace above|Worker failed with error|[Ee]xecutor worker returned|"
-    r"EngineDead|EngineCore encountered|RayTaskError|SystemExit|KeyboardInterrupt|CancelledError|BrokenPipe|^EOFError$|"
+    r"EngineDead|EngineCore (?:encountered|failed to start)|RayTaskError|SystemExit|KeyboardInterrupt|CancelledError|"
+    r"BrokenPipe|^EOFError$|"
     r"ChildFailedError|CalledProcessError|ProcessRaisedException|ProcessExited|ZMQError|scheduler died|"
     r"[Ii]nitialization failed\.?$|Server process|[Ee]ngine process failed|RequestException|Received sigquit|"
     r"output_handler failed|cancelled|Leaking|leaked|resource_tracker|is not a fatal"
 )
-# What says that NCCL failed, and leaves the reason to NCCL's own warnings.
-_WEAK = re.compile(r"NCCL error|DistBackendError|ncclSystemError|ncclInternalError")
+# What says that NCCL or CUDA failed, and leaves the reason to others.
+_WEAK = re.compile(r"CUDA error$|NCCL error|DistBackendError|ncclSystemError|ncclInternalError")
 # A line that is a statement by itself: an error's level, an assertion, C++'s words of an exception, NCCL's warnings.
 _NATIVE = re.compile(
     r"docker: |\s*what\(\): |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|\S+\.(?:cpp|cu|cc|c|"
     r"h):\d+: |"
     r"(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|.*couldn't|"
-    r".*error loading model|"
+    r".*error loading model|There are not enough|\[Errno \d|"
+    r"(?:llama|ggml|gguf|clip|mtmd)\w*: .*\b(?:requires|must be|not supported|no backends)|"
     r".*: (?:invalid|cannot|unable|missing)|exec |.*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
     r".*(?:noticed that process|[Uu]nable to|[Tt]imeout|timed out|[Ff]atal|CRITICAL|panicked at|[Oo]ut of memory)"
 )
@@ -293,12 +318,14 @@ def _exceptions(bare: Sequence[_Line]) -> Iterator[str]:
             code = code if _NOISE.match(text) else text.strip()
         elif _EXCEPTION.match(text) or (in_traceback and re.match(r"[A-Za-z_][\w.]*(?:: |$)", text)):
             in_traceback = False
-            after = bare[at + 1 : at + 1 + _MORE]
+            after = bare[at + 1 : at + 1 + _READ_ON]
             if not (after and _CHAINED.match(after[0].text)):
-                yield " ".join([text, *_more(line, after), *([code] if ":" not in text and code else [])])
+                more = islice(_more(line, after), _MORE)
+                yield " ".join([text, *more, *([code] if ":" not in text and code else [])])
 
 
 def _more(line: _Line, after: Sequence[_Line]) -> Iterator[str]:
+    """Those of a statement, without the noise between them, such as a compiler's commands."""
     for one in after:
         if (
             one.before != line.before

@@ -34,6 +34,8 @@ _PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.
 # X509_V_FLAG_NO_CHECK_TIME (openssl/x509_vfy.h), which Python's ssl does not name.
 _NO_CHECK_TIME = 0x200000
 _REPLY_BYTES = 16 << 20
+# What engines say with a 503 while they take no more requests: admission limits, a full queue.
+_FULL = re.compile(r"cannot accept new requests|backlog limit|queue is full|[Ww]aiting timeout|higher priority")
 _BOUNDARY = "gb10-fleet-form"
 _SAMPLES_A_SECOND = 16_000
 
@@ -45,6 +47,11 @@ class Reply:
     status: int
     text: str
     late: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """The server works, and takes no more requests now."""
+        return self.status == 429 or (self.status == 503 and bool(_FULL.search(self.text)))
 
 
 def trusting(certificate: str | None) -> ssl.SSLContext | None:

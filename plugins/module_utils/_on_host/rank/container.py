@@ -84,7 +84,10 @@ class Container:
 
     def last_words(self, status: int) -> str:
         """Of its end, for a sentence."""
-        return f"with status {judge.describe_exit(status, self._exit_words)}; {causes.explained(self.tail)}"
+        return f"{self.with_status(status)}; {causes.explained(self.tail)}"
+
+    def with_status(self, status: int) -> str:
+        return f"with status {judge.describe_exit(status, self._exit_words)}"
 
     async def execute(self, words: Sequence[str]) -> None:
         """Run `docker exec` words beside it; their end counts as the container's."""

@@ -63,7 +63,7 @@ def judged(path: Sequence[str | int], reply: Reply) -> Answer:
     if reply.status != 200:
         final = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
         message = f"HTTP {reply.status}: {reply.text[:300]}" if reply.status else reply.text
-        return Answer(False, message, final, busy=reply.late or reply.status == 429)
+        return Answer(False, message, final, busy=reply.late or reply.is_full)
     try:
         computed: Any = json.loads(reply.text)
         for step in path:

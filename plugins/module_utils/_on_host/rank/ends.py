@@ -22,6 +22,7 @@ _REPORTERS = ("docker.service", "containerd.service", "init.scope", "")
 _WATCHDOG = re.compile(r"oomd?\b|nohang|watchdog|thrash|reaper|guard|killer|monit\b")
 _SHOWN = 160
 GUARD = "the memory guard"
+PERHAPS = "ended a process of it"
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,10 @@ def ended_by(scene: Scene, pids: Collection[int], status: int, cause_is_known: b
         guard = [text for who, text in _entries(scene.journal) if who in scene.own and text.startswith("sending SIG")]
         if guard:
             return f"{GUARD} ended it ({guard[-1][:_SHOWN]}), since the host had too little memory left"
-        return f"somebody ended it by signal {status - 128} (`kill`, `pkill`){may and f': {may}'}"
-    return "" if cause_is_known or not may else f"{may} ended a process of it"
+        # SGLang ends itself by SIGKILL when a start fails
+        if not cause_is_known:
+            return f"somebody ended it by signal {status - 128} (`kill`, `pkill`){may and f': {may}'}"
+    return "" if cause_is_known or not may else f"{may} {PERHAPS}"
 
 
 def _by_journal(scene: Scene, pids: Collection[int]) -> str:

@@ -171,10 +171,12 @@ class Look:
 
 @dataclass(frozen=True)
 class Life:
-    """at: when the endpoint last proved itself. rises: of its KV gauge since then, for the same requests."""
+    """at: when the endpoint last proved itself. rises: of its KV gauge since then, for the same requests. rose: the
+    look before the last of them."""
 
     at: float
     rises: int = 0
+    rose: float = 0.0
 
 
 def parse_metrics(text: str, names: Names) -> Metrics:
@@ -199,7 +201,8 @@ def liveness(life: Life, before: Look, now: Look, probes: Probes) -> tuple[Verdi
     """What two looks show, and the life after them. What changes lives, what stands still for its time is hung.
 
     Tokens move by computing alone. The KV gauge moves in a long prefill, of which some count no token before its end.
-    It moves as well when clients come and go, so that one rise is a reason to wait, and only several are a proof.
+    It moves as well when clients come and go, and once for a step that hangs, so that one rise is a reason to wait for
+    the next one, and only several are a proof.
     Requests that run or wait prove nothing, nor does processor time: ranks that wait for each other spin. While
     processes work, one step may take `patience_s`, since a canary would only queue behind it. An endpoint without
     requests proves itself by a canary.
@@ -212,7 +215,7 @@ def liveness(life: Life, before: Look, now: Look, probes: Probes) -> tuple[Verdi
         return "alive", Life(now.at)
     same = now.metrics.running == before.metrics.running
     if same and now.metrics.kv_use > before.metrics.kv_use:
-        life = Life(life.at, life.rises + 1)
+        life = Life(life.at, life.rises + 1, before.at)
         return ("alive", Life(now.at, life.rises)) if life.rises >= _RISES else (_waits(life, now, probes), life)
     if not same or now.metrics.kv_use < before.metrics.kv_use:
         life = Life(life.at)
@@ -230,7 +233,7 @@ def _standing(life: Life, before: Look, now: Look, probes: Probes) -> Verdict:
 
 
 def _waits(life: Life, now: Look, probes: Probes) -> Verdict:
-    return "patient" if now.at - life.at < probes.patience_s else "hung"
+    return "patient" if now.at - max(life.at, life.rose) < probes.patience_s else "hung"
 
 
 def after_canary(

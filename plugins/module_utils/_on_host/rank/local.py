@@ -92,9 +92,13 @@ class LocalRank:
         who = killer or ends.ended_by(scene, self._pids, status, cause is not None)
         if container is self._container and not self._stopping:
             reason = f"its container ended {container.last_words(status)}"
+            if who:
+                # what an engine prints when somebody ends it comes of that
+                sure = f"its container ended {container.with_status(status)}"
+                reason = f"{who}; {reason if who.endswith(ends.PERHAPS) else sure}"
             lost = cause is not None and cause.elsewhere and not who
             no_memory = bool(killer) or who.startswith(ends.GUARD)
-            self._over(End(f"{who}; {reason}" if who else reason, out_of_memory=no_memory, elsewhere=lost))
+            self._over(End(reason, out_of_memory=no_memory, elsewhere=lost))
 
     def loaded(self) -> None:
         """The group serves: from now on the rank takes what it was planned to."""
