@@ -144,7 +144,10 @@ PARTS = {
         "tables and properties, on the oldest ansible-core that we support; which of its changed lines no test holds",
         (UNIT, MUTANTS),
     ),
-    "docs": Part("the documentation of plugins and roles, and the site", (DOCS, (PYTHON, "tools/docsite.py"))),
+    "docs": Part(
+        "the documentation of plugins and roles, plain words on every page, and the site",
+        (DOCS, (PYTHON, "tests/tools/prose.py"), (PYTHON, "tools/docsite.py")),
+    ),
     "changelog": Part("every fragment and CHANGELOG", (("antsibull-changelog", "lint"),)),
     "newest": Part(
         "what touches Ansible, on the newest ansible-core", ((PYTHON, "tests/tools/newest.py"),), optional=True

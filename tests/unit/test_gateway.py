@@ -594,9 +594,7 @@ def test_services_of_silent_supervisors_are_not_lost(place: Titan, monkeypatch: 
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_what_haproxy_refuses_leaves_every_file_and_the_gateway_as_they_were(
-    place: Titan, is_there: bool
-) -> None:
+def test_what_haproxy_refuses_leaves_every_file_and_the_gateway_as_they_were(place: Titan, is_there: bool) -> None:
     if is_there:
         place.run()
     before, done = place.files(), place.done()
