@@ -25,6 +25,7 @@ VLLM = "_engines/vllm"
 INSIDE = {
     "_base/faults": "_base/received _base/subject",
     "_base/gb10": "_base/layers _base/yaml_text",
+    "_base/forms": "_base/gb10 _base/schema _base/yaml_text",
     "_base/managed": "_base/gb10 _base/slice",
     "_base/owned": "_base/layout",
     "_base/received": "_base/schema",

@@ -241,7 +241,6 @@ EXCEPTIONS = {
     f"{UTIL}/_facts/models": "the models that vLLM knows, and its readings of config.json",
     f"{UTIL}/_on_host/rank/admission.py": "the release whose own draining was seen",
     f"{UTIL}/_engines/normal_form.py": "whose parser takes several spellings",
-    f"{UTIL}/_engines/recipes/spec.py": "an example of an image",
     f"{UTIL}/_engines/recipes/foreign.py": "recipes of others, which vLLM serves",
     f"{UTIL}/_engines/recipes/formats.py": "recipes of others, which vLLM serves",
     f"{UTIL}/_subjects/system/subject.py": "images that are known to fail, data/vllm_images.yml",

@@ -8,9 +8,10 @@ from typing import Any
 
 from .._base.addresses import EVERYWHERE, is_loopback, wrong_listen
 from .._base.findings import Finding, error, unknown_host
+from .._base.forms import forms
 from .._base.gb10 import facts
 from .._base.place import Place
-from .._base.schema import Spec, check
+from .._base.schema import check
 from .._base.sizes import quantity
 from .._engines.declaration import ServiceData
 from .._engines.placed import Host
@@ -26,71 +27,19 @@ from .keys import key_file
 from .trust import TRUST
 
 _MOST_REPLICAS = 500
-
-_FREE_MAP: Spec = {"type": "map", "default": {}}
-
-# How large the KV pool is: docs/memory.md.
-_POOL_WORDS = "least, rest, a number of tokens as 800k, or of bytes as 20GiB"
-_POOL: Spec = {
-    "expected": _POOL_WORDS,
-    "any_of": [
-        {"type": "count", "min": 1},
-        {"type": "bytes", "min": 1},
-        {"type": "str", "choices": ["least", "rest"], "expected": _POOL_WORDS},
-    ],
-}
-
-SERVICE: Spec = {
-    "type": "map",
-    "options": {
-        "recipe": {"type": "str", "nullable": True, "default": None},
-        "hosts": {"type": "list", "required": True, "min": 1, "elements": {"type": "str"}},
-        "port": {"type": "int", "required": True, "min": 1, "max": 65535},
-        "listen": {
-            "type": "str",
-            "default": "0.0.0.0",
-            "pattern": "[0-9a-fA-F.:]+",
-            "expected": "the host's IP address to listen on",
-        },
-        "served_name": {"type": "str", "min": 1},
-        "replicas": {"type": "int", "min": 1, "max": _MOST_REPLICAS, "default": 1},
-        "workload": {
-            "type": "map",
-            "default": {},
-            "options": {
-                "max_model_len": {"type": "count", "min": 1},
-                "max_num_seqs": {"type": "count", "min": 1},
-                "pool": _POOL,
-                "pool_weight": {"type": "int", "min": 1, "max": 1000},
-                **PURPOSE,
-            },
-        },
-        "flags": FLAGS,
-        "env": ENVIRONMENT,
-        "container": CONTAINER,
-        "image": _FREE_MAP,
-        "model": {
-            "default": {},
-            "expected": "the hub's id, organisation/name, of GGUF files with :SIZE or /FILE behind it; or a map of "
-            "what is otherwise than in the recipe",
-            "any_of": [_FREE_MAP, {"type": "str", "pattern": NAMED, "expected": "organisation/name"}],
-        },
-        "api_key_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the key"},
-        "open": {"type": "bool", "default": False},
-        # how long answers under way may go on once it is to stop; 0: they are cut off
-        "drain_s": {"type": "int", "min": 0, "max": 86_400},
-        "on_creep": {"type": "str", "choices": ["report", "restart"], "default": "report"},
-        "tls": TLS,
-        "tracing": TRACING,
-        "trust": {"type": "list", "default": [], "elements": {"type": "str", "choices": [*TRUST]}},
-        "silence": {"type": "map", "default": {}, "values": {"type": "str", "min": 1, "expected": "the reason"}},
-    },
-}
-
-SERVICES: Spec = {
-    "type": "map",
-    "keys": {"type": "str", "pattern": "[a-z0-9][a-z0-9-]{0,40}", "expected": "a name of a-z, 0-9 and -"},
-}
+_FORMS = forms(
+    "service",
+    **PURPOSE,
+    replicas={"type": "int", "min": 1, "max": _MOST_REPLICAS, "default": 1},
+    flags=FLAGS,
+    environment=ENVIRONMENT,
+    container=CONTAINER,
+    tls=TLS,
+    tracing=TRACING,
+    trust={"type": "str", "choices": [*TRUST]},
+    named={"type": "str", "pattern": NAMED, "expected": "organisation/name"},
+)
+SERVICE, SERVICES = _FORMS["service"], _FORMS["services"]
 
 
 def service_names(written: object) -> set[str]:

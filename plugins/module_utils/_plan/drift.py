@@ -6,65 +6,11 @@ from datetime import date
 from typing import Any
 
 from .._base.findings import Finding, did_you_mean, error
+from .._base.forms import forms
 from .._base.place import Place
-from .._base.schema import Spec, check
+from .._base.schema import check
 
-_PATTERN: Spec = {"type": "str", "default": "*", "min": 1, "expected": "a name, or a pattern with *"}
-_NAMES: Spec = {"type": "list", "default": [], "elements": {"type": "str"}}
-
-DRIFT: Spec = {
-    "type": "map",
-    "options": {
-        "accept": {
-            "type": "list",
-            "default": [],
-            "elements": {
-                "type": "map",
-                "options": {
-                    "host": _PATTERN,
-                    "resource": {
-                        "type": "str",
-                        "required": True,
-                        "min": 1,
-                        "expected": "a resource as a report names it",
-                    },
-                    "rule": _PATTERN,
-                    "reason": {"type": "str", "required": True, "min": 1, "expected": "why it may stay for now"},
-                    "until": {
-                        "type": "str",
-                        "required": True,
-                        "pattern": r"\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])",
-                        "expected": "the last day that it holds, like 2026-12-31",
-                    },
-                },
-            },
-        },
-        "expect": {
-            "type": "map",
-            "default": {},
-            "options": {
-                "containers": _NAMES,
-                "models": _NAMES,
-                "listeners": {"type": "list", "default": [], "elements": {"type": "int", "min": 1, "max": 65535}},
-            },
-        },
-        "benchmark": _NAMES,
-        "slower_percent": {"type": "number", "min": 1, "max": 100},
-        "weights_days": {"type": "int", "min": 1, "max": 366},
-        "clock_s": {"type": "int", "min": 1},
-        "free": {
-            "type": "map",
-            "default": {},
-            "options": {"memory_gib": {"type": "number", "min": 0}, "disk_gib": {"type": "number", "min": 0}},
-        },
-        "hook": {
-            "type": "list",
-            "default": [],
-            "elements": {"type": "str"},
-            "expected": "a program of the controller and its arguments",
-        },
-    },
-}
+DRIFT = forms("drift")["drift"]
 
 
 def read_drift(written: object) -> tuple[Mapping[str, Any], list[Finding]]:

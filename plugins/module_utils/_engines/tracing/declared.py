@@ -9,25 +9,12 @@ from urllib.parse import quote, urlsplit
 
 from ..._base import secret_files
 from ..._base.findings import Finding, error, warning
+from ..._base.forms import forms
 from ..._base.place import Place
-from ..._base.schema import Spec
 from ..declaration import ServiceData
 
 GRPC, HTTP = "grpc", "http/protobuf"
-TRACING: Spec = {
-    "type": "map",
-    "options": {
-        "endpoint": {
-            "type": "str",
-            "required": True,
-            "max": 2048,
-            "pattern": r"https?://[^\s/?#]+(/[^\s?#]*)?",
-            "expected": "a URL, http://HOST:PORT or https://HOST/PATH",
-        },
-        "protocol": {"type": "str", "choices": [HTTP, GRPC], "default": HTTP},
-        "headers_file": {"type": "str", "min": 1, "expected": "a file on the controller with lines NAME: VALUE"},
-    },
-}
+TRACING = forms("tracing")["tracing"]
 # Where OTLP over HTTP takes spans, below a base address (OpenTelemetry's protocol exporter specification).
 _HTTP_PATH = "/v1/traces"
 _HEADERS_BYTES = 8192

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._base.findings import Finding, error, warning
+from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
-from ..._base.schema import Spec, check
+from ..._base.schema import check
 from .dockerfile import problems
 
 DOCKERFILE = "Dockerfile"
@@ -24,89 +25,11 @@ _REPOSITORY = "localhost"
 _LABEL = "gb10.fleet.build"
 _TAG_DIGITS = 16
 
-_TEXT: Spec = {"type": "str", "required": True, "min": 1, "pattern": r"[^\x00-\x1f\x7f]+", "expected": "one line"}
-_SHA256: Spec = {"type": "str", "pattern": "[0-9a-f]{64}", "expected": "64 hex digits, as sha256sum prints them"}
-# As BuildKit takes names of contexts: those of images.
-_CONTEXT: Spec = {
-    "type": "str",
-    "pattern": r"[a-z0-9][a-z0-9._/:-]{0,200}",
-    "expected": "a name as the Dockerfile writes it behind FROM or --from=, in small letters",
-}
-
-BUILD: Spec = {
-    "type": "map",
-    "options": {
-        "summary": _TEXT,
-        "dockerfile": {**_SHA256, "required": True},
-        "target": {"type": "str", "nullable": True, "default": None, "pattern": r"[a-z][a-z0-9_.-]*"},
-        "files": {
-            "type": "map",
-            "default": {},
-            "keys": {
-                "type": "str",
-                "pattern": r"(?!\.|Dockerfile$)[A-Za-z0-9_.-]+(/(?!\.)[A-Za-z0-9_.-]+)*",
-                "expected": "a file below the build's folder",
-            },
-            "values": _SHA256,
-        },
-        "bases": {
-            "type": "map",
-            "default": {},
-            "keys": _CONTEXT,
-            "values": {
-                "type": "str",
-                "nullable": True,
-                "pattern": "sha256:[0-9a-f]{64}",
-                "expected": "sha256: and 64 hex digits (docker buildx imagetools inspect NAME), or null until you know",
-            },
-        },
-        "repositories": {
-            "type": "map",
-            "default": {},
-            "keys": _CONTEXT,
-            "values": {
-                "type": "map",
-                "options": {
-                    "url": {
-                        "type": "str",
-                        "required": True,
-                        "pattern": r"(https|git)://[\w.-]+(:\d+)?/[\w./~-]+\.git",
-                        "expected": "https://... or git://..., ending in .git",
-                    },
-                    "commit": {
-                        "type": "str",
-                        "required": True,
-                        "pattern": "[0-9a-f]{40}",
-                        "expected": "a commit of 40 hex digits: a branch or a tag names another one tomorrow",
-                    },
-                },
-            },
-        },
-        "arguments": {
-            "type": "map",
-            "default": {},
-            "keys": {"type": "str", "pattern": "[A-Za-z_][A-Za-z0-9_]*", "expected": "the name of an ARG"},
-            "values": {"type": "str", "pattern": r"[^\x00-\x1f\x7f]*", "expected": "text on one line (quote numbers)"},
-        },
-        "jobs": {
-            "type": "map",
-            "options": {
-                "argument": {"type": "str", "required": True, "pattern": "[A-Za-z_][A-Za-z0-9_]*"},
-                "gib": {"type": "number", "min": 0.5, "max": 128, "default": fact("build", "job_gib")},
-            },
-        },
-        "network": {
-            "type": "map",
-            "options": {
-                "reason": _TEXT,
-                "fetched": {"type": "list", "required": True, "min": 1, "elements": {"type": "str"}},
-            },
-        },
-        "disk_gib": {"type": "number", "min": 0, "max": 4096, "default": fact("build", "disk_gib")},
-        "note": _TEXT | {"required": False},
-        "sources": {"type": "list", "required": True, "min": 1, "elements": _TEXT},
-    },
-}
+BUILD = forms(
+    "build",
+    job_gib={"type": "number", "default": fact("build", "job_gib")},
+    disk_gib={"type": "number", "default": fact("build", "disk_gib")},
+)["build"]
 
 
 @dataclass(frozen=True)

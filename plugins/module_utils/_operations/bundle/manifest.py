@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._base.findings import Finding, FleetError, error
+from ..._base.forms import forms
 from ..._base.received import DIGEST, REVISION, SHA256, SIZE, checked, one_line, parsed, require_paths
-from ..._base.schema import Spec
 from ..._facts.models.stored import STORED
 from ..._stores.weights.manifest import File, Manifest
 
@@ -34,68 +34,19 @@ LEAST_PART = 1 << 20
 # What a long name of FAT has not (Microsoft's fatgen103, "Name Limits and Character Sets"); it ends with neither of the
 # last two.
 _NOT_FATS = re.compile(r'["*:<>?\\|\x00-\x1f]|[. ](?=/|$)')
-_MOST_FILES = 200_000
-_MOST_ENTRIES = 10_000
 _MOST_PARTS = 9999
 _FOLDERS = ("images", "models", DEBS, WHEELS, COLLECTION)
 
-_TEXT: Spec = {"type": "str", "required": True, "min": 1, "max": 1024}
-# Whose licence its origin does not say.
-_LICENCE: Spec = {"type": "str", "required": True, "nullable": True, "max": 1024}
-_NAME: Spec = {"type": "str", "required": True, "pattern": r"\w[\w.+:~!-]{0,199}", "expected": "a name"}
-_ORIGIN: dict[str, Spec] = {"licence": _LICENCE, "origin": _TEXT}
-
-
-def _list(options: dict[str, Spec], most: int = _MOST_ENTRIES) -> Spec:
-    return {"type": "list", "required": True, "max": most, "elements": {"type": "map", "options": options}}
-
-
-_DIGESTS: Spec = {"type": "list", "required": True, "max": 2048, "elements": DIGEST}
-_SPEC: Spec = {
-    "type": "map",
-    "options": {
-        "form": {"type": "int", "required": True, "choices": [FORM]},
-        "serial": {"type": "int", "required": True, "min": 1, "max": 1 << 53},
-        "plan": SHA256,
-        "architecture": _NAME,
-        "part_bytes": {"type": "int", "required": True, "nullable": True, "min": LEAST_PART},
-        "files": {
-            "type": "map",
-            "required": True,
-            "max": _MOST_FILES,
-            "keys": _TEXT,
-            "values": {"type": "map", "options": {"bytes": SIZE, "sha256": SHA256}},
-        },
-        "images": _list(
-            {
-                "reference": {"type": "str", "required": True, "pattern": r"[\w./:-]{1,400}", "expected": "a name"},
-                "digest": DIGEST,
-                "identity": DIGEST,
-                "manifest": DIGEST,
-                "documents": _DIGESTS,
-                "layers": _DIGESTS,
-                **_ORIGIN,
-            }
-        ),
-        "models": _list(
-            {
-                "repository": STORED,
-                "revision": REVISION,
-                "seal": SHA256,
-                "files": _list({"path": _TEXT, "size": SIZE, "sha256": SHA256}, most=20_000),
-                **_ORIGIN,
-            }
-        ),
-        "asked": {"type": "list", "required": True, "max": _MOST_ENTRIES, "elements": _NAME},
-        "packages": _list({"name": _NAME, "version": _NAME, "file": _TEXT, **_ORIGIN}),
-        "wheels": _list({"name": _NAME, "version": _NAME, "file": _TEXT, **_ORIGIN}),
-        # those that hosts install: the sum of the lock all of whose wheels are there; none in bundles of before
-        "tools": {"type": "map", "default": {}, "max": 100, "keys": _NAME, "values": SHA256},
-        # by what the wheels were chosen, `wheels.chosen_by`
-        "wheels_by": {"type": "str", "default": "", "max": 64},
-        "collection": {"type": "map", "required": True, "options": {"version": _NAME, "file": _TEXT}},
-    },
-}
+_SPEC = forms(
+    "bundle",
+    form={"type": "int", "required": True, "choices": [FORM]},
+    part_bytes={"type": "int", "required": True, "nullable": True, "min": LEAST_PART},
+    digest=DIGEST,
+    sha256=SHA256,
+    size=SIZE,
+    stored=STORED,
+    revision=REVISION,
+)["bundle"]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Finding, host_error, refusal
+from ..._base.forms import forms
 from ..._base.place import Place
-from ..._base.schema import Spec, check
+from ..._base.schema import check
 from ..._base.slice import ServiceSlice, Slice, part_of
 from ..._subjects.registry import FLEET_SUBJECTS
 
@@ -31,25 +32,11 @@ OPTIONS = (
     "model_store_pip_arguments",
     "model_store_token_file",
 )
-_TEXT: Spec = {"type": "str", "required": True}
-_MAP: Spec = {"type": "map", "required": True}
-_TEXTS: Spec = {"type": "list", "required": True, "max": 10_000, "elements": {"type": "str"}}
-_HELD: Spec = {"type": "map", "options": dict.fromkeys(("path", "what"), _TEXT)}
-_SPEC: Spec = {
-    "type": "map",
-    "options": {
-        "format": {"type": "int", "required": True, "choices": [FORMAT]},
-        **dict.fromkeys(("host", "inventory", "published", "collection", "lock"), _TEXT),
-        "serial": {"type": "int", "required": True, "min": 1, "max": MOST_SERIAL},
-        "units": _TEXTS,
-        "held": {"type": "list", "required": True, "max": 10_000, "elements": _HELD},
-        "fleet": {
-            "type": "map",
-            "required": True,
-            "options": {**dict.fromkeys(("plan", "removal"), _MAP), **dict.fromkeys(("hosts", "services"), _TEXTS)},
-        },
-    },
-}
+_SPEC = forms(
+    "published",
+    format={"type": "int", "required": True, "choices": [FORMAT]},
+    serial={"type": "int", "required": True, "min": 1, "max": MOST_SERIAL},
+)["published"]
 
 
 def refused(host: str, slice_: Slice, variables: Container[str]) -> Iterator[Finding]:

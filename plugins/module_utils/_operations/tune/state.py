@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any, Literal, TypedDict
 
+from ..._base.forms import forms
 from ..._base.received import checked, parsed
-from ..._base.schema import Spec
 from ..._engines.interface import Choice
 from .goal import SearchGoal
 from .search import Candidate, Run, Setting, best_of, following
@@ -15,70 +15,7 @@ from .search import Candidate, Run, Setting, best_of, following
 MOST_BYTES = 8 << 20
 # Of a search's starts, so many at most tell the best of those that were tried apart.
 AGAIN = 5
-_MOST = 1e12
-_TEXT: Spec = {"type": "str", "required": True, "max": 4096}
-_CANDIDATE: Spec = {
-    "type": "list",
-    "required": True,
-    "min": 1,
-    "max": 20,
-    "elements": {"type": "int", "min": 0, "max": 20},
-}
-_FIGURES: Spec = {
-    "type": "map",
-    "required": True,
-    "max": 20,
-    "values": {"type": "list", "min": 1, "max": 100, "elements": {"type": "number", "min": 1e-9, "max": _MOST}},
-}
-STATE: Spec = {
-    "type": "map",
-    "options": {
-        **dict.fromkeys(("service", "goal", "begun", "definition"), _TEXT),
-        "conditions": {"type": "map", "required": True, "max": 20},
-        "settings": {
-            "type": "list",
-            "required": True,
-            "min": 1,
-            "max": 20,
-            "elements": {
-                "type": "map",
-                "options": {
-                    "name": _TEXT,
-                    "words": {"type": "list", "required": True, "min": 1, "max": 20, "elements": {"type": "str"}},
-                },
-            },
-        },
-        "runs": {
-            "type": "list",
-            "required": True,
-            "max": 200,
-            "elements": {
-                "type": "map",
-                "options": {
-                    "kind": {"type": "str", "required": True, "choices": ["search", "proof"]},
-                    "candidate": _CANDIDATE,
-                    "at": _TEXT,
-                    "seconds": {"type": "number", "required": True, "min": 0, "max": _MOST},
-                    "figures": _FIGURES,
-                },
-            },
-        },
-        "refused": {
-            "type": "list",
-            "required": True,
-            "max": 10_000,
-            "elements": {
-                "type": "map",
-                "options": {
-                    "candidate": _CANDIDATE,
-                    "why": _TEXT,
-                    "tried": {"type": "bool", "required": True},
-                    "seconds": {"type": "number", "default": 0, "min": 0, "max": _MOST},
-                },
-            },
-        },
-    },
-}
+STATE = forms("search")["search"]
 
 
 class SearchRun(TypedDict):

@@ -9,9 +9,9 @@ from typing import NotRequired, TypedDict
 from ..._base import secret_files
 from ..._base.addresses import wrong_listen
 from ..._base.findings import Finding, did_you_mean, error, unknown_host
+from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
-from ..._base.schema import Spec
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
 from ..gateway.clients import names_of
@@ -24,44 +24,7 @@ _DEFAULTS: Mapping[str, tuple[int, str]] = {HERMES: (8642, _THIS_HOST), OPEN_WEB
 _MADE = ".fleet/keys"
 _MOST_BYTES = 1 << 20
 
-CLIENTS: Spec = {
-    "type": "map",
-    "keys": {"type": "str", "pattern": "[a-z0-9][a-z0-9-]{0,40}", "expected": "a name of a-z, 0-9 and -"},
-    "values": {
-        "type": "map",
-        "options": {
-            "kind": {"type": "str", "required": True, "choices": [HERMES, OPEN_WEBUI]},
-            "host": {"type": "str", "required": True, "min": 1},
-            # the service whose model Hermes works with; Open WebUI lists all models
-            "service": {"type": "str", "min": 1},
-            "port": {"type": "int", "min": 1, "max": 65535},
-            "listen": {"type": "str", "pattern": "[0-9a-fA-F.:]+", "expected": "the host's IP address to listen on"},
-            # whose key of fleet_gateway.keys_file it sends; its own name without
-            "key": {"type": "str", "min": 1},
-            # the first account's password, or the key of Hermes' own API; made and kept in .fleet without
-            "secret_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the secret"},
-            "account": {
-                "type": "str",
-                "pattern": r"[^@\s]{1,64}@[^@\s]{1,200}",
-                "expected": "the first account's mail address",
-            },
-            "image": {
-                "type": "map",
-                "default": {},
-                "options": {
-                    "reference": {"type": "str", "pattern": r"[\w./:-]+", "expected": "an image's name with its tag"},
-                    "digest": {"type": "str", "pattern": "sha256:[0-9a-f]{64}", "expected": "sha256:..."},
-                    "source": {
-                        "type": "map",
-                        "options": {"archive": {"type": "str", "min": 1}, "host": {"type": "str", "min": 1}},
-                    },
-                },
-            },
-            # further settings of the program; no secret: `docker inspect` shows them
-            "env": {"type": "map", "default": {}, "values": {"type": "str"}},
-        },
-    },
-}
+CLIENTS = forms("clients")["clients"]
 
 
 class ClientImage(TypedDict):

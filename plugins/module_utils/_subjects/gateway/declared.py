@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 from ..._base import secret_files
 from ..._base.addresses import in_url, is_address, is_network
 from ..._base.findings import Finding, error, unknown_host
+from ..._base.forms import forms
 from ..._base.place import Place
-from ..._base.schema import Spec
 from ..._engines.declaration import Tls
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
@@ -19,44 +19,7 @@ from .clients import client_problems
 PLACE = Place(variable="fleet_gateway")
 # By which a run removes it, and by which its certificate is called.
 NAME = "gateway"
-_PORT: Spec = {"type": "int", "min": 1, "max": 65535}
-GATEWAY: Spec = {
-    "type": "map",
-    "options": {
-        "hosts": {"type": "list", "required": True, "min": 1, "elements": {"type": "str"}},
-        "name": {
-            "type": "str",
-            "max": 253,
-            "pattern": NAME_PATTERN,
-            "expected": "the name by which clients reach the gateway, as llm.home",
-        },
-        # that one of the hosts has, and another one when that is lost
-        "address": {"type": "str", "expected": "an address of the hosts' network that is nobody's, as 10.0.0.100"},
-        "port": {**_PORT, "default": 443},
-        # where plain HTTP is sent on to the port above; null: nothing listens there
-        "redirect_port": {**_PORT, "nullable": True, "default": 80},
-        "keys_file": {
-            "type": "str",
-            "required": True,
-            "min": 1,
-            "expected": "a YAML file of the controller, NAME: KEY",
-        },
-        "tls": TLS,
-        # requests of one model that wait for a free place before more are refused with 429
-        "queue": {"type": "int", "default": 128, "min": 0, "max": 10_000},
-        # so long requests wait while a rollout changes the only host that serves their model
-        "wait_s": {"type": "int", "default": 1800, "min": 1, "max": 86_400},
-        # further names of models, {gpt-4o: chat}
-        "aliases": {
-            "type": "map",
-            "default": {},
-            "keys": {"type": "str", "pattern": r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}", "expected": "a model's name"},
-            "values": {"type": "str", "min": 1, "expected": "the name of a model that is served"},
-        },
-        # by which gateways come to the services' hosts; without it ansible_host of each
-        "addresses": {"type": "list", "min": 1, "elements": {"type": "str"}},
-    },
-}
+GATEWAY = forms("gateway", tls=TLS, dns_name={"type": "str", "pattern": NAME_PATTERN})["gateway"]
 
 
 class GatewayDeclared(TypedDict):

@@ -8,47 +8,14 @@ from typing import Any, NotRequired, TypedDict
 from ..._base import secret_files
 from ..._base.addresses import is_network, wrong_listen
 from ..._base.findings import Finding, error, unknown_host
+from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
-from ..._base.schema import Spec
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
 
 PLACE = Place(variable="fleet_monitoring")
-_FILE: Spec = {"type": "str", "min": 1, "expected": "a file of the controller"}
-_TEXT: Spec = {"type": "str", "required": True, "min": 3}
-MONITORING: Spec = {
-    "type": "map",
-    "options": {
-        "host": {"type": "str", "required": True, "min": 1},
-        # where its page listens; other machines reach it through SSH
-        "listen": {"type": "str", "default": "127.0.0.1", "pattern": "[0-9a-fA-F.:]+", "expected": "an address"},
-        "port": {"type": "int", "min": 1, "max": 65535, "default": 9090},
-        "retention_days": {"type": "int", "min": 1, "max": 3650},
-        "first_token_s": {"type": "number", "min": 0.001, "max": 3600},
-        # by which it comes to the hosts; without it ansible_host
-        "addresses": {"type": "list", "min": 1, "elements": {"type": "str"}},
-        "alerts": {
-            "type": "map",
-            "default": {},
-            "options": {
-                "email": {
-                    "type": "map",
-                    "options": {
-                        "to": _TEXT,
-                        "from": _TEXT,
-                        "smarthost": {**_TEXT, "pattern": r"[\w.:\[\]-]+:\d+", "expected": "server:port"},
-                        "username": {"type": "str", "min": 1},
-                        "password_file": _FILE,
-                    },
-                },
-                # each holds one URL, which is a secret as any key
-                "webhook_url_file": _FILE,
-                "ntfy_url_file": _FILE,
-            },
-        },
-    },
-}
+MONITORING = forms("monitoring")["monitoring"]
 
 
 Email = TypedDict(

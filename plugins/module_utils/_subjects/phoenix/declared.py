@@ -9,29 +9,14 @@ from typing import TypedDict
 from ..._base import secret_files
 from ..._base.addresses import wrong_listen
 from ..._base.findings import Finding, error, unknown_host
+from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
-from ..._base.schema import Spec
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
 
 PLACE = Place(variable="fleet_phoenix")
-PHOENIX: Spec = {
-    "type": "map",
-    "options": {
-        "host": {"type": "str", "required": True, "min": 1},
-        "listen": {
-            "type": "str",
-            "required": True,
-            "pattern": "[0-9a-fA-F.:]+",
-            "expected": "the host's IP address at which services' containers reach it",
-        },
-        "port": {"type": "int", "min": 1, "max": 65535},
-        "secret_file": {"type": "str", "required": True, "min": 1, "expected": "a file of the controller with the key"},
-        "retention_days": {"type": "int", "min": 1, "max": 3650},
-        "disk_gib": {"type": "number", "min": 0.1, "max": 10_000},
-    },
-}
+PHOENIX = forms("phoenix")["phoenix"]
 
 
 class PhoenixDeclared(TypedDict):
