@@ -9,8 +9,8 @@
     python tools/forecast.py --fit                  fit data/speed.yml to data/speed_rows.yml, then print that table
 
 ROWS: a list of maps with the keys id, geometry, scheme, engine, kernel, eager, kv, hosts, tp, pp, conc, prompt, depth,
-out, spec; or a file like data/speed_rows.yml. MODELS: shapes, as under `models` there. What a row leaves out, or names
-by a word that is not known here, makes its interval wider.
+out, spec and clock; or a file like data/speed_rows.yml. MODELS: shapes, as under `models` there. What a row leaves out,
+or names by a word that is not known here, makes its interval wider.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ _ENGINES = ("vllm", "sglang", "trt-llm", "trtllm", "llama.cpp", "ollama")
 # Drafts a step that a drafter makes where a row does not say so.
 _USUAL = {"dflash": 7, "dspark": 7, "mtp": 1, "eagle3": 3}
 _OUTLIER = 0.15  # from this error on, as a logarithm, a row pulls no harder
+_FULL_CLOCK = 3003.0  # MHz
 _MOST = 1e9  # what no figure of a row reaches
 _NOISE = 0.12  # what two sources of one thing differ by
 
@@ -98,7 +99,10 @@ def _flat(runs: Iterable[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
     for run in runs:
         for point in run["points"]:
             conc, prompt, depth, out = point["at"]
-            row = {**run["setup"], **{key: run[key] for key in ("source", "model", "kernel", "spec") if key in run}}
+            row = {
+                **run["setup"],
+                **{key: run[key] for key in ("source", "model", "kernel", "spec", "clock") if key in run},
+            }
             row |= {"id": point["id"], "conc": conc, "prompt": prompt, "depth": depth, "out": out}
             row |= {"decode_stream": point.get("decode"), "prefill": point.get("prefill"), "ttft_s": point.get("first")}
             yield {**row, "doubt": point.get("doubt", [])}
@@ -130,6 +134,7 @@ def _row(row: Mapping[str, Any], models: Mapping[str, Any], at: int) -> Row:
         element,
         _drafts(row.get("spec")),
         known=model is not None and each is not None and engine in _ENGINES,
+        clock=_clock(row.get("clock")),
     )
     load = speed.Load(
         max(1, int(_number(row.get("conc"), 1))),
@@ -160,6 +165,13 @@ def _row(row: Mapping[str, Any], models: Mapping[str, Any], at: int) -> Row:
 def _doubts(words: str) -> set[str]:
     found = {name for name, part in (("warming", "first point"), ("short prompt", "short prompt")) if part in words}
     return found or {"prefill" if "prefill" in words else "other"}
+
+
+def _clock(words: object) -> float:
+    """`2200-2400 of 3003 MHz`, `2200 MHz` and the like as a share; 1 for what says nothing."""
+    found = [float(number) for number in re.findall(r"\d{3,4}", str(words or ""))][:3]
+    full = found.pop() if len(found) > 1 and " of " in str(words) else _FULL_CLOCK
+    return min(1.0, max(0.1, sum(found) / len(found) / full)) if found and full else 1.0
 
 
 def _drafts(spec: object) -> speed.Drafts | None:

@@ -21,12 +21,23 @@ from ._base.plan import Plan
 from ._base.yaml_text import read_yaml
 from ._engines.declaration import RecipeData
 from ._engines.recipes import foreign
+from ._engines.speed.case import forecast_case
 from ._engines.vllm import planned
 from ._engines.vllm.kv import size_pool
 from ._engines.vllm.lint.judge import lint_map
 from ._plan.sources import Inventory, InventoryHost, read_sources
 
-__all__ = ["Imported", "Inventory", "InventoryHost", "import_recipe", "kv_pool", "lint", "plan", "vllm_flags"]
+__all__ = [
+    "Imported",
+    "Inventory",
+    "InventoryHost",
+    "forecast",
+    "import_recipe",
+    "kv_pool",
+    "lint",
+    "plan",
+    "vllm_flags",
+]
 
 
 class Imported(TypedDict):
@@ -68,6 +79,23 @@ def kv_pool(case: Mapping[str, Any]) -> dict[str, Any]:
     74896
     """
     return size_pool(case)
+
+
+def forecast(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Say how fast a model should be on GB10 (docs/speed.md): tokens a second as ``low``, ``decode`` and ``high``, the
+    memory's ``limit``, seconds to the first token, and what takes most of a step.
+
+    case: ``config`` (config.json), and where they differ ``weights_bytes``, ``repository``, ``engine``, ``kernel``,
+    ``eager``, ``tensor`` and ``pipeline`` (hosts), ``cache_bytes`` (of an element of the KV cache), ``drafts``
+    (``method``, ``count``, ``accepted``), ``requests``, ``prompt``, ``depth``, ``answer``; ``measured``: points of the
+    same service, each with its load and ``decode``, which the answer then follows. The answer is empty for a model
+    whose config.json lacks the shape. Raises FleetError for a case that can't be.
+
+    >>> found = api.forecast({"config": config, "requests": 4})
+    >>> found["low"] < found["decode"] < found["high"] <= 2 * found["limit"]
+    True
+    """
+    return forecast_case(case)
 
 
 def lint(launch: Mapping[str, Any]) -> list[dict[str, Any]]:

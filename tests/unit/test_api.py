@@ -28,6 +28,7 @@ from unit.kv_cases import CASES, config
 # A program of somebody else calls these. Add a parameter with a default at the end; whatever else you change here ends
 # such programs, and needs a major release.
 SIGNATURES = {
+    "forecast": "(case: 'Mapping[str, Any]') -> 'dict[str, Any]'",
     "import_recipe": "(source: 'str | Mapping[str, Any]', name: 'str') -> 'Imported'",
     "kv_pool": "(case: 'Mapping[str, Any]') -> 'dict[str, Any]'",
     "lint": "(launch: 'Mapping[str, Any]') -> 'list[dict[str, Any]]'",

@@ -54,6 +54,7 @@ INSIDE = {
     # the seam, and the engines behind it
     "_engines": f"{VLLM}/catalogue {VLLM}/kv {VLLM}/lint {VLLM}/rules {VLLM}/text _engines/memory",
     "_engines/recipes": f"{VLLM}/catalogue {VLLM}/text _engines",
+    "_engines/speed": "_engines",
     "_engines/tracing": "_engines",
     "_subjects/gateway": "_subjects/fleet _subjects/tls",
     "_subjects/clients": "_subjects/fleet _subjects/gateway _subjects/tls",

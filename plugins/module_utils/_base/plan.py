@@ -66,14 +66,56 @@ class Reported(TypedDict):
     image: str
 
 
-class Measured(TypedDict):
-    """A figure that a recipe names."""
-
+class _Measured(TypedDict):
     what: str
     value: float
     unit: str
     conditions: str
     source: str
+
+
+class Measured(_Measured, total=False):
+    """A figure that a recipe names. release: the engine's. drafts: a step, 0 without any. accepted: tokens a step with
+    them, as its source states."""
+
+    hosts: int
+    requests: int
+    prompt: int
+    release: str
+    drafts: int
+    accepted: str
+
+
+class Speed(TypedDict):
+    """What is forecast. decode, low, high: tokens a second of one stream. total: of all. limit: what the memory allows
+    one stream. bound: what takes most of a step. step_ms: of one step. accepted: tokens a step; assumed: nobody has
+    measured that. ttft_s, ttft_low, ttft_high: seconds to the first token, the mean where several prompts come at once.
+    prefill: tokens of a prompt a second."""
+
+    requests: int
+    decode: float
+    low: float
+    high: float
+    total: float
+    limit: float
+    bound: str
+    step_ms: float
+    accepted: float
+    assumed: bool
+    ttft_s: float
+    ttft_low: float
+    ttft_high: float
+    prefill: float
+
+
+class ServiceSpeed(TypedDict):
+    """What a service is expected to reach. together: with as many requests as it works on at once. pays: tokens a step
+    from which drafts are faster than none; None without drafts."""
+
+    alone: Speed
+    together: Speed | None
+    prompt: int
+    pays: float | None
 
 
 class PlannedImage(TypedDict):
@@ -141,6 +183,7 @@ class ServicePlan(TypedDict):
     served_name: str
     image: PlannedImage
     kv: Pool
+    speed: ServiceSpeed | None
     boot: Boot
     flags: dict[str, Any]
     explain: list[Explained]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
 from .._base.declared_host import Environment, Flags
+from .._base.plan import Measured
 
 # hub, registry, or one key with a host, a folder or an archive.
 Source = str | dict[str, str]
@@ -108,14 +109,6 @@ class StatusData(TypedDict):
     left_out: NotRequired[list[str]]
 
 
-class MeasuredData(TypedDict):
-    what: str
-    value: float
-    unit: str
-    conditions: str
-    source: str
-
-
 class MountData(TypedDict):
     source: str
     target: str
@@ -140,7 +133,7 @@ class RecipeData(TypedDict):
     memory: MemoryData
     silence: dict[str, str]
     status: StatusData
-    measured: list[MeasuredData]
+    measured: list[Measured]
     sources: list[str]
 
 

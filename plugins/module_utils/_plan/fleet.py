@@ -24,6 +24,7 @@ from .._engines.observed import Observed
 from .._engines.placed import Host, Placed
 from .._engines.recipes.recipe import Library
 from .._engines.registry import ENGINES
+from .._engines.speed.served import speed_of
 from .._stores.lock.lock import EMPTY, KINDS, Lock, anchored, unknown_name
 from .._stores.transfer.plan import with_sources
 from .._subjects.fabric.plan import plan_fabric
@@ -332,6 +333,7 @@ def _decide(
     configured = Configured(placed, flags, fabric, limits)
     pool, problems = sizing.pool(placed, shares)
     findings.add(problems, placed.settings["hosts"])
+    values = {name: value.value for name, value in flags.items()}
     plan = {
         "recipe": placed.recipe["name"],
         "engine": placed.engine.spec.name,
@@ -343,8 +345,9 @@ def _decide(
         "endpoint": placed.client_url,
         "served_name": configured.served_name,
         "image": {key: placed.image[key] for key in ("reference", "digest", "release")},
-        "flags": {name: value.value for name, value in flags.items()},
+        "flags": values,
         "kv": pool,
+        "speed": speed_of(placed, values, placed.engine.sequences(flags)),
         "boot": {
             "key": sizing.key,
             "memory_total_bytes": budgets[placed.head.name].total,

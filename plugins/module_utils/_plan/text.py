@@ -2,6 +2,7 @@
 """The plan for a person to read, and for a machine."""
 
 import json
+import re
 import shlex
 import textwrap
 from collections import Counter
@@ -15,10 +16,13 @@ from .._base.plan import (
     Explained,
     FindingRow,
     GatewayPlan,
+    Measured,
     Plan,
     PlannedImage,
     Pool,
     ServicePlan,
+    ServiceSpeed,
+    Speed,
     SummaryRow,
 )
 from .._base.ranks import rank_of
@@ -261,12 +265,57 @@ def _recipe(service: ServicePlan, width: int) -> Iterator[str]:
         yield _wrapped(f"{indent}with another image, {reported['image']}", width, indent)
     if reported["note"]:
         yield _wrapped(f"{indent}{reported['note']}", width, indent)
-    for row in service["measured"]:
-        yield _wrapped(
-            f"measured   {row['what']} {row['value']:g} {row['unit']} ({row['conditions']}); {row['source']}",
-            width,
-            indent,
-        )
+    yield from _speed(service["speed"], width)
+    for label, row in sorted(((_label(row, service), row) for row in service["measured"]), key=_of_label):
+        known = row.get("drafts") and not row.get("accepted") and row["what"] == "decode"
+        drafts = f"; {row.get('drafts')} drafts, no acceptance stated" if known else ""
+        shown = f"{row['what']} {row['value']:g} {row['unit']} ({row['conditions']}{drafts}); {row['source']}"
+        yield _wrapped(f"{label:<11}{shown}", width, indent)
+
+
+# Whose figures a recipe names: of a service like this one, of an older release, of another number of hosts.
+_LABEL_ORDER = ("measured", "older", "elsewhere")
+
+
+def _of_label(labelled: tuple[str, Measured]) -> int:
+    return _LABEL_ORDER.index(labelled[0])
+
+
+def _label(row: Measured, service: ServicePlan) -> str:
+    if row.get("hosts", len(service["hosts"])) != len(service["hosts"]):
+        return "elsewhere"
+    ours, theirs = (_minor(release) for release in (service["image"]["release"], row.get("release")))
+    return "older" if ours and theirs and theirs < ours else "measured"
+
+
+def _minor(release: str | None) -> tuple[int, int] | None:
+    found = re.match(r"(\d+)\.(\d+)", release or "")
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _speed(speed: ServiceSpeed | None, width: int) -> Iterator[str]:
+    """What is forecast: nobody has measured it."""
+    indent = " " * 11
+    if speed is None:
+        return
+    alone, together = speed["alone"], speed["together"]
+    text = f"speed      {_rate(alone)}; the memory's limit {_few(alone['limit'])}"
+    if together:
+        text += f". {together['requests']} at once: {_rate(together)} each"
+    first = f"{alone['ttft_s']:.2g} s, {alone['ttft_low']:.2g} to {alone['ttft_high']:.2g}"
+    yield _wrapped(f"{text}. First token of {speed['prompt']:,}: {first}", width, indent)
+    if speed["pays"]:
+        guess = "about " if alone["assumed"] else ""
+        of_step = f"a step takes {alone['step_ms']:.3g} ms and gives {guess}{alone['accepted']:.2g} tokens"
+        yield _wrapped(f"{indent}{of_step}; drafts pay from {speed['pays']:.2g} on", width, indent)
+
+
+def _rate(speed: Speed) -> str:
+    return f"{_few(speed['decode'])} tok/s, {_few(speed['low'])} to {_few(speed['high'])}"
+
+
+def _few(rate: float) -> str:
+    return f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
 
 
 def _role(host: str, service: ServicePlan) -> str:

@@ -9,9 +9,9 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypedDict
 
 from ..._base.gb10 import ROOT
+from ..._base.plan import Speed
 from ..._base.yaml_text import read_yaml
 
 # The memory's limit, in bytes a second (NVIDIA, DGX Spark user guide, hardware overview).
@@ -107,7 +107,8 @@ class Drafts:
 
 @dataclass(frozen=True)
 class Setup:
-    """How it is served. element: bytes of an element of the KV cache. known: whether shape and engine are known."""
+    """How it is served. element: bytes of an element of the KV cache. known: whether shape and engine are known. clock:
+    the GPU's, as a share of the one that it runs at by itself."""
 
     engine: str = "vllm"
     kernel: str = ""
@@ -117,6 +118,7 @@ class Setup:
     element: float = 2
     drafts: Drafts | None = None
     known: bool = True
+    clock: float = 1.0
 
     @property
     def hosts(self) -> int:
@@ -131,28 +133,6 @@ class Load:
     prompt: int = 2048
     answer: int = 256
     depth: int = 0
-
-
-class Speed(TypedDict):
-    """decode, low, high: tokens a second of one stream. total: of all. limit: what the memory allows one stream.
-    bound: what takes most of a step. step_ms: of one step. accepted: tokens a step; assumed: nobody has measured that.
-    ttft_s, ttft_low, ttft_high: seconds to the first token, the mean where several prompts come at once. prefill:
-    tokens of a prompt a second."""
-
-    requests: int
-    decode: float
-    low: float
-    high: float
-    total: float
-    limit: float
-    bound: str
-    step_ms: float
-    accepted: float
-    assumed: bool
-    ttft_s: float
-    ttft_low: float
-    ttft_high: float
-    prefill: float
 
 
 @functools.cache
@@ -223,10 +203,12 @@ def step_times(shape: Shape, setup: Setup, load: Load, of: Mapping[str, float]) 
     many, drafts = load.requests, setup.drafts
     tokens = many * (drafts.count + 1 if drafts else 1)
     layer = 1e-6 * of[_overhead(setup)]
-    size = (max(1e6, shape.bytes_read(tokens)) / 8e9) ** of["size"]
+    # drafts go on with the sequence, and choose more of the same experts than other requests do
+    apart = many * (1 + drafts.count * of["draft_expert"] if drafts else 1)
+    size = (max(1e6, shape.bytes_read(apart)) / 8e9) ** of["size"]
     batch = of["batch"] if tokens > 1 else 1.0
     weights = sum(part.bytes / _speed(part, size, of, batch) for part in (shape.attention, shape.dense, shape.output))
-    weights += shape.routed.bytes * shape.touched(tokens) / _speed(shape.routed, size, of, factor=of["expert"])
+    weights += shape.routed.bytes * shape.touched(apart) / _speed(shape.routed, size, of, factor=of["expert"])
     length = load.depth + load.prompt + load.answer / 2
     active = shape.attention.count + shape.dense.count + shape.output.count + shape.routed.count * shape.chosen
     times = {
@@ -241,7 +223,8 @@ def step_times(shape: Shape, setup: Setup, load: Load, of: Mapping[str, float]) 
     if setup.tensor > 1:
         times["network"] = 2 * shape.layers * (reduce + tokens * shape.hidden * 2 / _LINK)
     times["network"] += (setup.pipeline - 1) * 2 * reduce
-    return times
+    slower = float(setup.clock ** -of["clock"])
+    return {name: slower * seconds for name, seconds in times.items()}
 
 
 def _overhead(setup: Setup) -> str:
@@ -288,7 +271,7 @@ def first_token(shape: Shape, setup: Setup, load: Load, of: Mapping[str, float])
     attended = 4 * shape.queries * looked / (1e12 * of["prompt_attention"])
     shared = 1 + (setup.tensor - 1) * of["prompt_tensor"]
     alone = (read + computed + attended) / shared + 1e-3 * of["prompt_start"]
-    return alone * (load.requests + 1) / 2
+    return alone * (load.requests + 1) / 2 / setup.clock
 
 
 def _rate(part: Part, setup: Setup, of: Mapping[str, float]) -> float:

@@ -9,7 +9,7 @@ prediction layer some quantize all and some none. That, and nothing else, makes 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .config import ConfigJson, number
 from .drafting import method_of
@@ -63,7 +63,10 @@ class WeightsSize:
 class Parameters:
     """Numbers of parameters. kept: as trained in every checkpoint, copied: of these what no rank shares out.
     embedding, vision: of these too. output: what makes logits, quantized by few. main: quantized by every method.
-    varying: what some leave as it is. drafting: the prediction layers, which some leave out. is_mixture: of experts."""
+    varying: what some leave as it is. drafting: the prediction layers, which some leave out. is_mixture: of experts.
+    routed: of main, the experts that tokens choose among. shared: of varying, what all tokens have beside them. caches:
+    (elements of a token, window or 0) of each layer that keeps tokens. state: bytes of the recurrent layers of one
+    sequence. queries: heads x width of an attention layer."""
 
     is_mixture: bool = False
     kept: float = 0
@@ -74,6 +77,11 @@ class Parameters:
     main: float = 0
     varying: float = 0
     drafting: float = 0
+    routed: float = 0
+    shared: float = 0
+    caches: list[tuple[int, int]] = field(default_factory=list)
+    state: float = 0
+    queries: int = 0
 
     @property
     def total(self) -> float:
@@ -111,6 +119,11 @@ def size_of_weights(
         quantized=algorithm,
         copied=round(_WHOLE * counted.copied),
     )
+
+
+def bytes_each(algorithm: str) -> float:
+    """Bytes of a parameter with its scales. algorithm: as of `WeightsSize.quantized`."""
+    return _ALGORITHMS[algorithm]
 
 
 def encoder_bytes(config: Mapping[str, object]) -> int:
@@ -223,10 +236,16 @@ def _add_layer(found: Parameters, text: Mapping[str, object], kind: str, index: 
     found.copied += 2 * hidden
     if kind == "mamba":
         found.varying += _mamba(text, hidden)
+        heads = number(text, "mamba_num_heads") * number(text, "mamba_head_dim")
+        found.state += _STATE * heads * number(text, "ssm_state_size")
     elif kind == "linear":
         found.varying += _delta_net(text, hidden)
+        heads = number(text, "linear_num_value_heads") * number(text, "linear_value_head_dim")
+        found.state += _STATE * heads * number(text, "linear_key_head_dim")
     elif kind not in ("mlp", "experts"):
         found.varying += _attention(text, hidden, kind)
+        found.caches.append((_kept(text, hidden, kind), number(text, "sliding_window") if kind == "sliding" else 0))
+        found.queries = number(text, "num_attention_heads") * _heads(text, hidden, kind)[1]
     if kind in {"attention alone", "mamba"}:
         return
     if kind == "experts" or (kind != "mlp" and _has_experts(text, index)):
@@ -266,35 +285,54 @@ def _add_experts(found: Parameters, text: Mapping[str, object], hidden: int) -> 
     inner = number(text, "moe_intermediate_size") or number(text, "intermediate_size")
     outer = number(text, "moe_latent_size") or hidden
     found.main += count * _gated(text) * outer * inner
+    found.routed += count * _gated(text) * outer * inner
     if outer != hidden:
         found.varying += 2 * hidden * outer
     shared = next((n for key in _SHARED if (n := number(text, key))), 0)
     shared = shared or number(text, "n_shared_experts") * inner
     found.varying += _gated(text) * hidden * shared
+    found.shared += _gated(text) * hidden * shared
     found.copied += count * hidden + (hidden if shared else 0)
 
 
 _SHARED = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size")
 
 
+# Bytes of an element of a recurrent state, which engines keep in 32 bits.
+_STATE = 4
+
+
 def _attention(text: Mapping[str, object], hidden: int, kind: str) -> float:
     heads = number(text, "num_attention_heads")
-    width = number(text, "head_dim") or hidden // max(heads, 1)
+    kv_heads, width, values = _heads(text, hidden, kind)
     if number(text, "kv_lora_rank"):
         return _latent(text, hidden, heads)
     if number(text, "o_lora_rank"):
         return _latent_v4(text, hidden, heads, width)
+    same = kind == "attention" and number(text, "global_head_dim") and text.get("attention_k_eq_v") is True
+    queries = heads * width * (2 if text.get("attn_output_gate") is True else 1)
+    return hidden * (queries + kv_heads * (width if same else width + values) + heads * values)
+
+
+def _heads(text: Mapping[str, object], hidden: int, kind: str) -> tuple[int, int, int]:
+    """Of an attention layer: heads of keys and values, the width of a key, of a value."""
+    heads = number(text, "num_attention_heads")
+    width = number(text, "head_dim") or hidden // max(heads, 1)
     values, kv_heads = number(text, "v_head_dim") or width, number(text, "num_key_value_heads") or heads
     if kind == "sliding" and number(text, "swa_num_key_value_heads"):
         kv_heads = number(text, "swa_num_key_value_heads")
-    shared = 2
     if kind == "attention" and number(text, "global_head_dim"):
         width = values = number(text, "global_head_dim")
         kv_heads = number(text, "num_global_key_value_heads") or kv_heads
-        shared = 1 if text.get("attention_k_eq_v") is True else 2
-    queries = heads * width * (2 if text.get("attn_output_gate") is True else 1)
-    keys = kv_heads * (width + values) if shared == 2 else kv_heads * width
-    return hidden * (queries + keys + heads * values)
+    return kv_heads, width, values
+
+
+def _kept(text: Mapping[str, object], hidden: int, kind: str) -> int:
+    """Elements that the KV cache keeps of a token and layer."""
+    kv_heads, width, values = _heads(text, hidden, kind)
+    if number(text, "kv_lora_rank"):
+        return number(text, "kv_lora_rank") + number(text, "qk_rope_head_dim")
+    return width if number(text, "o_lora_rank") else kv_heads * (width + values)
 
 
 def _latent(text: Mapping[str, object], hidden: int, heads: int) -> float:
@@ -348,9 +386,13 @@ def _drafting(text: Mapping[str, object], found: Parameters, kinds: list[str]) -
     count = next((n for key in keys if (n := number(text, key))), 0)
     if not count:
         return 0
-    one = Parameters()
-    hidden = number(text, "hidden_size")
-    kinds = ["attention alone", "experts"] if "mamba" in kinds else ["attention"]
-    for kind in kinds:
-        _add_layer(one, text, kind, 1 << 20, 1)
+    one, hidden = prediction_layer(text, "mamba" in kinds), number(text, "hidden_size")
     return min(count, 8) * (one.total + one.copied + 2 * hidden * hidden)
+
+
+def prediction_layer(text: Mapping[str, object], recurrent: bool) -> Parameters:
+    """One of them, without the matrix. recurrent: whether the model has Mamba layers."""
+    one = Parameters()
+    for kind in ["attention alone", "experts"] if recurrent else ["attention"]:
+        _add_layer(one, text, kind, 1 << 20, 1)
+    return one

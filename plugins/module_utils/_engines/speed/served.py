@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a planned service is expected to reach."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..._base.plan import ServiceSpeed, Speed
+from ..._base.sizes import quantity
+from ..._facts.models.drafting import method_of
+from ..._facts.models.purpose import CHAT
+from ..placed import Placed
+from .forecast import Drafts, Load, Setup, Shape, forecast
+from .of_model import shape_of
+
+PROMPT, ANSWER = 2048, 256
+# Requests beyond which nobody has measured.
+_MOST_AT_ONCE = 256
+_PIPELINE = ("pipeline-parallel-size", "pp-size")
+_EAGER = ("enforce-eager", "disable-cuda-graph")
+_ELEMENTS = ("kv-cache-dtype", "cache-type-k")
+_BITS = {"fp8": 1.0, "nvfp4": 0.5625, "fp4": 0.5625, "q8_0": 1.0625, "q4_0": 0.5625, "int8": 1.0}
+_DRAFT_COUNTS = ("num_speculative_tokens", "max_draft_len")
+
+
+def speed_of(placed: Placed, flags: Mapping[str, Any], slots: int) -> ServiceSpeed | None:
+    """None for a service that makes no tokens, and for a model whose config.json is not known. slots: requests that it
+    works on at once."""
+    if placed.recipe["kind"] != CHAT or not isinstance(placed.config, Mapping):
+        return None
+    model = placed.model
+    shape = shape_of(placed.config, model["weights_bytes"], model["repository"], model["quantization"])
+    if shape is None:
+        return None
+    setup = setup_of(placed, shape, flags)
+    alone = _rounded(forecast(shape, setup, Load(1, PROMPT, ANSWER)))
+    many = 1 < slots <= _MOST_AT_ONCE
+    return {
+        "alone": alone,
+        "together": _rounded(forecast(shape, setup, Load(slots, PROMPT, ANSWER))) if many else None,
+        "prompt": PROMPT,
+        "pays": _pays(shape, setup),
+    }
+
+
+def setup_of(placed: Placed, shape: Shape, flags: Mapping[str, Any]) -> Setup:
+    """How a placed service runs, by its decided options. Engines write the same by few names."""
+    name, hosts = placed.engine.spec.name, len(placed.hosts)
+    stages = next((many for key in _PIPELINE if (many := quantity(flags.get(key)))), 1)
+    if placed.engine.spec.head_loads:  # llama.cpp divides the layers
+        stages = hosts
+    backends = " ".join(str(flags.get(key, "")) for key in ("moe-backend", "moe-runner-backend", "linear-backend"))
+    written = str(next((flags[key] for key in _ELEMENTS if flags.get(key)), "auto"))
+    return Setup(
+        engine=name,
+        kernel=backends.strip(),
+        eager=any(flags.get(key) is True for key in _EAGER),
+        tensor=max(1, hosts // stages),
+        pipeline=min(stages, hosts),
+        element=next((each for part, each in _BITS.items() if written.startswith(part)), 2.0),
+        drafts=_drafts(placed, shape, flags.get("speculative-config")),
+    )
+
+
+def _drafts(placed: Placed, shape: Shape, written: object) -> Drafts | None:
+    if not isinstance(written, Mapping):
+        return None
+    method = method_of(written, placed.drafter) or "draft_model"
+    if method == "mtp" and not shape.prediction:
+        method = "assistant"
+    count = next((many for key in _DRAFT_COUNTS if (many := quantity(written.get(key)))), 1)
+    return Drafts(method, count)
+
+
+def _pays(shape: Shape, setup: Setup) -> float | None:
+    """Tokens a step from which a request alone is faster with its drafts than without."""
+    if setup.drafts is None:
+        return None
+    load = Load(1, PROMPT, ANSWER)
+    plain = Setup(setup.engine, setup.kernel, setup.eager, setup.tensor, setup.pipeline, setup.element)
+    return round(forecast(shape, setup, load)["step_ms"] / forecast(shape, plain, load)["step_ms"], 2)
+
+
+def _rounded(found: Speed) -> Speed:
+    """With four digits: no forecast has more, and a plan is the same on every machine."""
+    figures: dict[str, Any] = {**found}
+    short = {key: float(f"{value:.4g}") for key, value in figures.items() if isinstance(value, float)}
+    rounded: Speed = {**found, **short}  # type: ignore[typeddict-item]
+    return rounded

@@ -1,0 +1,139 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a plan says of speed: a forecast before anything is there, and whose figures a recipe names."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils import api
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed import forecast as speed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed.of_model import shape_of
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "tools"))
+import golden  # noqa: E402
+
+CONFIGS = ROOT / "recipes" / "configs"
+MODELS = yaml.safe_load((ROOT / "data" / "speed_rows.yml").read_text("utf-8"))["models"]
+RECIPES = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (ROOT / "recipes").glob("*.yml")}
+
+
+@functools.cache
+def planned(recipe: str, hosts: int = 1) -> dict[str, Any]:
+    where = ["titan"] if hosts == 1 else ["spark-2", "spark-3"]
+    service = {"recipe": recipe, "hosts": where, "port": 8000, "trust": ["code"]}
+    example = golden.inventory_of(ROOT / "inventories" / "example")
+    return api.plan(golden.with_variables(example, {"fleet_services": {"s": service}}))
+
+
+@functools.cache
+def lines(recipe: str, hosts: int = 1) -> str:
+    plan = planned(recipe, hosts)
+    return as_text(plan, plan["services"]["s"]["hosts"], width=400)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", sorted({*MODELS} & {path.stem for path in CONFIGS.glob("*.json")}))
+def test_a_model_is_counted_by_what_a_step_reads(name: str) -> None:
+    """Against geometries that somebody else has worked out."""
+    shape, other = shape_of(json.loads((CONFIGS / f"{name}.json").read_text("utf-8")), None), MODELS[name]
+    assert shape is not None
+    for part, key in (
+        (shape.attention, "attn"),
+        (shape.dense, "mlp"),
+        (shape.routed, "experts"),
+        (shape.output, "head"),
+    ):
+        assert part.count / 1e9 == pytest.approx(other.get(key, 0), rel=0.005), key
+    assert (shape.experts, shape.top_k, shape.layers) == tuple(
+        other.get(k, 0) for k in ("n_experts", "top_k", "layers")
+    )
+    assert sorted([one.layers, one.elements, one.window] for one in shape.caches) == sorted(other["kv"])
+    assert shape.state / 1e6 == pytest.approx(other.get("state_mb", 0), rel=0.001)
+    assert shape.prediction / 1e9 == pytest.approx(other.get("mtp", 0), rel=0.01)
+
+
+def test_bytes_follow_the_files_and_not_a_name() -> None:
+    """An NVFP4 checkpoint whose attention is left in 16 bits is larger, and nothing else says so."""
+    config = json.loads((CONFIGS / "qwen3.6-35b-a3b.json").read_text("utf-8"))
+    small, large = (shape_of(config, int(size * 1e9), "a/b-NVFP4") for size in (23.5, 25.5))
+    assert small is not None and large is not None
+    assert small.attention.each < large.attention.each <= 2 and small.routed.each == large.routed.each
+    assert shape_of({"architectures": ["X"]}, None) is None
+
+
+def test_the_plan_shows_what_to_expect() -> None:
+    of = planned("qwen3.6-27b-nvfp4")["services"]["s"]["speed"]
+    assert of["alone"]["low"] < of["alone"]["decode"] < of["alone"]["high"] and of["together"]["requests"] == 8
+    text = lines("qwen3.6-27b-nvfp4")
+    assert f"speed      {of['alone']['decode']:.0f} tok/s, " in text and "the memory's limit" in text
+    assert f"drafts pay from {of['pays']:.2g} on" in text
+    assert planned("qwen3-vl-reranker-8b")["services"]["s"]["speed"] is None
+
+
+def test_figures_of_other_hosts_are_not_this_plans() -> None:
+    one, two = lines("qwen3.6-27b-nvfp4"), lines("qwen3.6-27b-nvfp4", 2)
+    assert "measured   decode 28.41" in one and "elsewhere  decode 43.58" in one
+    assert "measured   decode 43.58" in two and "elsewhere  decode 28.41" in two
+    assert one.index("decode 28.41") < one.index("decode 43.58")
+
+
+def test_figures_of_an_older_release_are_named_so() -> None:
+    text = lines("nemotron-3-super-120b-a12b-nvfp4")
+    assert "older      throughput 41.4" in text and "measured   decode 22.32" in text
+
+
+def test_a_rate_without_acceptance_is_named_so() -> None:
+    assert "SPEED-Bench; 3 drafts, no acceptance stated" in lines("nemotron-3-super-120b-a12b-nvfp4")
+    assert "2.7 to 4.4 accepted tokens a step)" in lines("qwen3.6-35b-a3b-dflash")
+
+
+@pytest.mark.parametrize("name", sorted(name for name, recipe in RECIPES.items() if recipe.get("measured")))
+def test_a_recipes_figure_is_possible_or_doubted(name: str) -> None:
+    """A rate that the memory's limit or the forecast of a prompt rules out does not stand as a fact."""
+    for row in RECIPES[name]["measured"]:
+        if row["what"] not in ("decode", "throughput", "prefill") or row.get("hosts", 1) > 2 or "hosts" not in row:
+            continue
+        case = planned(name, row["hosts"])["services"]["s"]["speed"]
+        if "doubtful" in row["conditions"] or case is None:
+            continue
+        if row["what"] == "prefill":
+            assert row["value"] <= 2 * case["alone"]["prefill"], row
+        elif row.get("requests", 1) == 1 and not row.get("drafts"):
+            assert row["value"] <= case["alone"]["limit"], row
+        else:
+            assert row["value"] <= row.get("requests", 1) * case["alone"]["limit"], row
+
+
+def test_no_recipe_denies_what_the_chip_has() -> None:
+    reasons = [reason for recipe in RECIPES.values() for reason in recipe.get("reasons", {}).values()]
+    assert not [reason for reason in reasons if "no native FP4" in reason]
+
+
+def test_a_program_asks_for_a_forecast() -> None:
+    config = json.loads((CONFIGS / "qwen3.6-27b.json").read_text("utf-8"))
+    case = {"config": config, "repository": "nvidia/Qwen3.6-27B-NVFP4", "cache_bytes": 1}
+    alone = api.forecast(case)
+    assert alone["low"] == pytest.approx(0.65 * alone["decode"])
+    own = api.forecast({**case, "depth": 30_000, "measured": [{"decode": 0.8 * alone["decode"]}]})
+    assert own["decode"] == pytest.approx(0.8 * api.forecast({**case, "depth": 30_000})["decode"], rel=0.01)
+    assert own["high"] / own["low"] < alone["high"] / alone["low"]
+    assert api.forecast({"config": {}}) == {}
+    with pytest.raises(FleetError, match="requests"):
+        api.forecast({**case, "requests": 0})
+
+
+def test_a_capped_clock_makes_all_slower() -> None:
+    shape = shape_of(json.loads((CONFIGS / "qwen3-30b-a3b.json").read_text("utf-8")), None)
+    assert shape is not None
+    whole, capped = (speed.forecast(shape, speed.Setup(clock=clock), speed.Load()) for clock in (1.0, 0.73))
+    assert 0.65 <= capped["decode"] / whole["decode"] <= 0.85 and capped["ttft_s"] > whole["ttft_s"]
