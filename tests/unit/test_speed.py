@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Speed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed import forecast as speed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,7 +112,7 @@ SHAPE = speed.Shape(
 )  # fmt: skip
 
 
-def _decode(setup: speed.Setup | None = None, **load: int) -> speed.Speed:
+def _decode(setup: speed.Setup | None = None, **load: int) -> Speed:
     return speed.forecast(SHAPE, setup or speed.Setup(), speed.Load(**load))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +17,27 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import F
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed import forecast as speed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed.of_model import shape_of
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
+from tools.golden import inventory_of, with_variables
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "tools"))
-import golden  # noqa: E402
-
 CONFIGS = ROOT / "recipes" / "configs"
 MODELS = yaml.safe_load((ROOT / "data" / "speed_rows.yml").read_text("utf-8"))["models"]
 RECIPES = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (ROOT / "recipes").glob("*.yml")}
 
 
 @functools.cache
-def planned(recipe: str, hosts: int = 1) -> dict[str, Any]:
+def planned(recipe: str, hosts: int = 1) -> Any:
     where = ["titan"] if hosts == 1 else ["spark-2", "spark-3"]
     service = {"recipe": recipe, "hosts": where, "port": 8000, "trust": ["code"]}
-    example = golden.inventory_of(ROOT / "inventories" / "example")
-    return api.plan(golden.with_variables(example, {"fleet_services": {"s": service}}))
+    example: Any = inventory_of(ROOT / "inventories" / "example")
+    inventory: Any = with_variables(example, {"fleet_services": {"s": service}})
+    return api.plan(inventory)
 
 
 @functools.cache
 def lines(recipe: str, hosts: int = 1) -> str:
     plan = planned(recipe, hosts)
-    return as_text(plan, plan["services"]["s"]["hosts"], width=400)  # type: ignore[arg-type]
+    return as_text(plan, plan["services"]["s"]["hosts"], width=400)
 
 
 @pytest.mark.parametrize("name", sorted({*MODELS} & {path.stem for path in CONFIGS.glob("*.json")}))
