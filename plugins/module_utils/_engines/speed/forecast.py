@@ -110,7 +110,7 @@ class Setup:
     """How it is served. element: bytes of an element of the KV cache. known: whether shape and engine are known. clock:
     the GPU's, as a share of the one that it runs at by itself."""
 
-    engine: str = "vllm"
+    engine: str = ""
     kernel: str = ""
     eager: bool = False
     tensor: int = 1
