@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep the lists in documents, from what each thing says of itself: plugins in README.md, recipes in docs/models.md.
+"""Keep the lists of docs/contents.md and docs/models.md, from the description of each plugin, role and recipe.
 
 python tools/contents.py            writes them
 python tools/contents.py --check    fails if they are not up to date
@@ -42,13 +42,15 @@ def plugins(kind: str) -> Iterator[tuple[str, str]]:
 
 
 def plugins_and_roles() -> str:
-    """The generated part of README.md."""
+    """The generated part of docs/contents.md."""
     kinds = {
         "Playbooks": playbooks(),
         "Roles": roles(),
         "Modules": plugins("modules"),
         "Filters": plugins("filter"),
         "Callbacks": plugins("callback"),
+        "Inventory": plugins("inventory"),
+        "Lookups": plugins("lookup"),
     }
     tables = (
         "\n".join([f"| {title} | |", "|---|---|", *(f"| `{name}` | {what} |" for name, what in rows), ""])
@@ -67,7 +69,7 @@ def recipes() -> str:
     return "\n".join(["", *rows, "", ""])
 
 
-DOCUMENTS: dict[str, Callable[[], str]] = {"README.md": plugins_and_roles, "docs/models.md": recipes}
+DOCUMENTS: dict[str, Callable[[], str]] = {"docs/contents.md": plugins_and_roles, "docs/models.md": recipes}
 
 
 def renewed(text: str, contents: str) -> str:
@@ -78,7 +80,7 @@ def renewed(text: str, contents: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="Keep the lists in README.md and docs/models.md.")
+    parser = argparse.ArgumentParser(description="Keep the lists in docs/contents.md and docs/models.md.")
     parser.add_argument("--check", action="store_true", help="write nothing, fail if they are not up to date")
     is_check = parser.parse_args(arguments).check
     outdated = 0

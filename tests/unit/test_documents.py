@@ -117,7 +117,7 @@ def test_the_changelog_is_plain_text() -> None:
 
 
 def test_the_lists_in_documents_are_those_of_today() -> None:
-    """Plugins and roles in README.md, recipes in docs/models.md."""
+    """Plugins and roles in docs/contents.md, recipes in docs/models.md."""
     command = [sys.executable, ROOT / "tools" / "contents.py", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
