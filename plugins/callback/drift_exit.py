@@ -4,7 +4,7 @@
 DOCUMENTATION = r"""
 name: drift_exit
 type: aggregate
-short_description: The exit code of a drift check
+short_description: Set the exit code of a drift check
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 DOCUMENTATION = r"""
 name: fleet_table
 type: aggregate
-short_description: The table at the end of a run
+short_description: Print the table at the end of a run
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -3,7 +3,7 @@
 
 DOCUMENTATION = r"""
 name: internal
-short_description: What this collection's own playbooks and roles join the plan and results with
+short_description: Join the plan and results for the collection's own playbooks and roles
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -3,7 +3,7 @@
 
 DOCUMENTATION = r"""
 name: recipe_import
-short_description: Turn another project's recipe into one of ours
+short_description: Convert a recipe from another project
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

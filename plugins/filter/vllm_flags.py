@@ -3,7 +3,7 @@
 
 DOCUMENTATION = r"""
 name: vllm_flags
-short_description: The vLLM options of a service on a host
+short_description: Return the vLLM options of a service on a host
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 DOCUMENTATION = r"""
 name: discovered
-short_description: Sparks that are found, as an inventory
+short_description: Find Sparks and use them as an inventory
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -3,7 +3,7 @@
 
 DOCUMENTATION = r"""
 name: endpoint
-short_description: Where a service of the fleet answers, and by which key and CA
+short_description: Return the URL, key file and CA of a service
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: bench
-short_description: Decide what a benchmark measures, compare it, and keep it
+short_description: Plan a benchmark, compare its result and save it
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: bench_load
-short_description: Measure one point of a benchmark by the engine's own load generator
+short_description: Measure one benchmark point with the engine's own load generator
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

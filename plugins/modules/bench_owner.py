@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: bench_owner
-short_description: Measure one point of a benchmark by llama-benchy through the endpoint
+short_description: Measure one benchmark point through the endpoint with llama-benchy
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

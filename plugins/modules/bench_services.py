@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: bench_services
-short_description: Measure services of a host shortly, and say of each why it can't be
+short_description: Run short speed measurements on a host's services
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

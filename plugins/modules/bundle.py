@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: bundle
-short_description: Fetch everything that a plan names into a folder
+short_description: Download everything the plan needs into an offline bundle
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

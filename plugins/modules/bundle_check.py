@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: bundle_check
-short_description: Read what hosts are to get from a bundle, before the first of them is changed
+short_description: Verify the bundle files that hosts need before any host changes
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

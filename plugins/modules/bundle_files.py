@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: bundle_files
-short_description: Bring files of a bundle from the controller to a host
+short_description: Copy files from a bundle to a host
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

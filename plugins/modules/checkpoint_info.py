@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: checkpoint_info
-short_description: Read what a recipe needs to know of a model in a folder
+short_description: Read a model folder's config.json and file sizes
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

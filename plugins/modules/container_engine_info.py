@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: container_engine_info
-short_description: Read whether Docker runs, with its own rules in the packet filter
+short_description: Read whether Docker runs and its packet filter rules exist
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: container_images
-short_description: Bring container images to a host, moving only what it does not have
+short_description: Install container images, transferring only missing layers
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

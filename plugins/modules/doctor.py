@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: doctor
-short_description: Say what of the hosts is in the way of a first run
+short_description: Report everything that blocks a first run
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

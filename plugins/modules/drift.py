@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: drift
-short_description: Compare what hosts have with the plan
+short_description: Compare hosts with the plan and report the differences
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: drift_info
-short_description: Ask one host for everything that the plan says of it
+short_description: Read everything on a host that the plan describes
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: export
-short_description: Write services of the plan as another scheduler's objects
+short_description: Write services as Kubernetes or GPUStack objects
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: fabric_check
-short_description: Judge a host's fabric by what was read and measured
+short_description: Compare a host's measured fabric with the plan
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

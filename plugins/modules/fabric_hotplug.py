@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: fabric_hotplug
-short_description: Switch the ConnectX-7's hot-plug off, and undo it
+short_description: Turn ConnectX-7 hot-plug off, or restore it
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: fabric_info
-short_description: Read a host's fabric in one call
+short_description: Read a host's fabric interfaces, neighbours and RDMA devices
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: findings
-short_description: Name what was found on a host, and refuse what can't be
+short_description: Show warnings and fail on errors
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: firewall_apply
-short_description: Close a host with nftables without locking the owner out
+short_description: Apply nftables rules that roll back if SSH is cut off
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: gateway_hold
-short_description: Have requests of a model wait at a running gateway
+short_description: Queue a model's requests at a running gateway
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: gateway_info
-short_description: Read how the gateway of a host and clients of it do
+short_description: Read the state of a host's gateway and of its clients
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

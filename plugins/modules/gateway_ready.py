@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: gateway_ready
-short_description: Prove that the gateway of a host, or a client of it, does what people need
+short_description: Test a host's gateway, or a client of it, as people use it
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: gateway_run
-short_description: Write the gateway's files as one set that HAProxy takes, and have it run by them
+short_description: Validate, install and load the gateway's configuration
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

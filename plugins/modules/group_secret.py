@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: group_secret
-short_description: Keep the secret by which the ranks of a group know each other
+short_description: Create and install the secret that ranks of a group share
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: host_files
-short_description: Bring a host's files, links, folders and units to what its slice of the plan says
+short_description: Create, update and remove a host's planned files, links and units
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: host_packages
-short_description: Install the packages that a host lacks
+short_description: Install missing packages without upgrading any
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

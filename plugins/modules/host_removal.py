@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: host_removal
-short_description: Put a host back as it was before this collection, and prove it
+short_description: Restore a host to its state before this collection
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: host_update
-short_description: Update a host's packages and firmware, and put its packages back
+short_description: Update a host's packages and firmware, or roll packages back
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: image_prune
-short_description: Remove earlier container images that this collection brought
+short_description: Remove old container images that this collection installed
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

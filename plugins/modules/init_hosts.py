@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: init_hosts
-short_description: Find Sparks, and see which let this account in
+short_description: Find Sparks and test which accept this account
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

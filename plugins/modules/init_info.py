@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: init_info
-short_description: Read what an inventory needs to know of a machine
+short_description: Read the facts of a machine for its inventory
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

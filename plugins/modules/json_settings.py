@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: json_settings
-short_description: Set keys of a JSON file that others also write
+short_description: Set keys in a JSON file and keep all other keys
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

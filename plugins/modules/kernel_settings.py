@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: kernel_settings
-short_description: Set the running kernel
+short_description: Set sysctl values, read-ahead and swap in the running kernel
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

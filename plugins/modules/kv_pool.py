@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: kv_pool
-short_description: Size a vLLM KV cache before the start
+short_description: Calculate the size of a vLLM KV cache before the start
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

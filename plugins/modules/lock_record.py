@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: lock_record
-short_description: Keep by what images and models are known in the whole fleet
+short_description: Record image and model digests in the lock file
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

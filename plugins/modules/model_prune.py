@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: model_prune
-short_description: Remove earlier model revisions that this collection brought
+short_description: Remove old model revisions that this collection installed
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

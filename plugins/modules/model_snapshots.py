@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: model_snapshots
-short_description: Bring model revisions to a host, in the standard Hugging Face cache layout
+short_description: Install model revisions in the Hugging Face cache layout
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: netplan_apply
-short_description: Change a netplan file without locking the owner out
+short_description: Change a netplan file and roll back if SSH is cut off
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

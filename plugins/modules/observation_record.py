@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: observation_record
-short_description: Keep what a host has shown, there and for the plan
+short_description: Save measured values on the host and for the plan
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

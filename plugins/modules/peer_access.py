@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: peer_access
-short_description: Let hosts of the fleet read this one's images and models, and this one theirs
+short_description: Allow hosts to read images and models from each other
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: peer_key
-short_description: By which keys and addresses other hosts of the fleet know this one
+short_description: Return a host's SSH keys and addresses for peer access
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: plan
-short_description: Decide everything for the fleet
+short_description: Compute the plan for the whole fleet
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

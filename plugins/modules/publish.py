@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: publish
-short_description: Write each host's slice of the plan, signed, for hosts that fetch it themselves
+short_description: Sign and publish host slices for hosts in pull mode
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

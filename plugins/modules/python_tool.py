@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: python_tool
-short_description: Install a Python program by a lock of hashes, in a virtual environment of its own
+short_description: Install a Python program, pinned by hashes, in its own virtualenv
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: rank_info
-short_description: Read how the ranks of a host's services do
+short_description: Read the state of every rank on a host
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: recipe_lint
-short_description: Judge recipes before anyone places them
+short_description: Check recipes before they are used
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: rollout
-short_description: Decide which replicas of a model move to a changed definition, in which order
+short_description: Plan the order of replicas in a rollout
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

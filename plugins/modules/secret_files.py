@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: secret_files
-short_description: Bring the secrets that a part of a host's slice names
+short_description: Install the secrets that a part of a host's slice names
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: service_certificates
-short_description: Make certificates of a local CA on the controller
+short_description: Create service certificates from a local CA on the controller
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

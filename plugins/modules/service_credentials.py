@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: service_credentials
-short_description: Bring API keys and certificates of services, and the CA by which a host trusts them
+short_description: Install API keys, certificates and the CA on a host
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

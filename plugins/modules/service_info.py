@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: service_info
-short_description: Read one service on its host
+short_description: Read the state of one service on its host
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

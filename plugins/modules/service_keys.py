@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: service_keys
-short_description: Make API keys on the controller
+short_description: Create API keys on the controller
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

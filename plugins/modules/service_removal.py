@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: service_removal
-short_description: Remove services that are not declared on a host any more
+short_description: Remove services that are no longer declared on a host
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

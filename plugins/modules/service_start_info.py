@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: service_start_info
-short_description: Read whether a host's services run, and what changed since they started
+short_description: Read which services run and what changed since they started
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: service_trial
-short_description: Go on with a trial of a service, and see how far it is
+short_description: Keep a trial of a service alive and read its progress
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: service_unit
-short_description: Start, stop, restart, enable and disable systemd's units
+short_description: Start, stop, restart, enable and disable systemd units
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: service_way_back
-short_description: Keep what a service goes by, and put it back
+short_description: Save a service's definition, or restore the saved one
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: speed_proof
-short_description: Prove that services answer as fast as before a change
+short_description: Test that services answer as fast as before a change
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

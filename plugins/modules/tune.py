@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: tune
-short_description: Search for the settings that serve a load best
+short_description: Search for the fastest settings of a service
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

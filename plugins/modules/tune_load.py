@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: tune_load
-short_description: Measure one start of a service for a search
+short_description: Measure one trial start during a search
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: unconverged
-short_description: Say why hosts have to be converged
+short_description: List the reasons why each host must be converged
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

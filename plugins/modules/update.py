@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: update
-short_description: Decide which hosts are updated, in which order, and whether they may be
+short_description: Plan the order of host updates and check that each is safe
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: update_info
-short_description: Read what an update would change on a host
+short_description: Read the package and firmware updates available on a host
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

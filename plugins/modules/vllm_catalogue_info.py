@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: vllm_catalogue_info
-short_description: Read what the vLLM in an image knows
+short_description: Read the options and variables of the vLLM in an image
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

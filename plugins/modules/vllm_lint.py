@@ -3,7 +3,7 @@
 
 DOCUMENTATION = r"""
 module: vllm_lint
-short_description: Check a vLLM launch before it starts
+short_description: Check a vLLM command line before it starts
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
