@@ -13,13 +13,19 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 
 class ActionModule(OnController):
-    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         written = options["folders"]
         folders = _beside_inventories(variables) if written is None else [*map(Path, written)]
         library, of_recipes = load_all([*folders, SHIPPED_RECIPES])
-        verdicts = lint_recipes(library, of_recipes)
-        show(report(verdicts))
-        failed = [verdict.name for verdict in verdicts if not verdict.passed]
+        owned = {
+            name: variables["hostvars"][name].get("fleet_host") or {}
+            for name in variables["groups"]["all"]
+            if name != "localhost"
+        }
+        verdicts = lint_recipes(library, of_recipes, owned or None)
+        hosts = f"hosts of this inventory ({len(owned)})" if owned else "as many hosts of 128 GB as a recipe wants"
+        show(f"\non {hosts}, each recipe alone:\n\n{report(verdicts)}\n")
+        failed = [verdict.name for verdict in verdicts if verdict.failed]
         if failed:
             raise AnsibleActionFail(f"errors in {', '.join(failed)}: see the report above")
         return {"changed": False, "recipes": [verdict.as_dict() for verdict in verdicts]}

@@ -8,7 +8,8 @@ short_description: Check recipes before they are used
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Plans every recipe alone, on hosts that have nothing else to do, and shows what the plan says of it.
+  - Plans every recipe alone, on hosts that have nothing else to do, and shows in one table which model fits on the
+    hosts of the inventory, the largest first. Without an inventory they are machines of 128 GB.
   - Fails when a recipe has an error, unless its status is C(known-bad).
 options:
   folders:
@@ -45,10 +46,13 @@ recipes:
       description: Its own word.
       type: str
     passed:
-      description: Whether it has no error, or is known to be bad.
+      description: Whether it has no error, and is not known to be bad.
       type: bool
     findings:
       description: What the plan says of it.
       type: list
       elements: dict
+    row:
+      description: Its row of the plan's table on the hosts of the inventory; V(null) where they are too few.
+      type: dict
 """

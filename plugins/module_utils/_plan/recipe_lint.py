@@ -9,32 +9,47 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .._base.findings import Finding, finding_of, ordered
+from .._base.plan import Plan, SummaryRow
+from .._base.report import table
+from .._base.sizes import size
 from .._engines.recipes.recipe import Library, Recipe
 from .._engines.registry import ENGINES
 from .fleet import plan_fleet
 from .trust import TRUST
 
 SERVICE = "recipe"
+_BAD = "known-bad"
+_FITS = ("yes", "tight", "no", "unknown", "refused")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The findings of one recipe. passed: no error, or known to be bad and declared so."""
+    """The findings of one recipe. passed: no error. row: of the plan's table on the owner's hosts, None where they are
+    too few."""
 
     name: str
     file: str
     status: str
     passed: bool
     findings: Sequence[Finding]
+    row: SummaryRow | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has an error that its status does not say."""
+        return not self.passed and self.status != _BAD
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "findings": [finding.as_dict() for finding in self.findings]}
 
 
-def lint_recipes(library: Library, of_recipes: Iterable[Finding]) -> list[Verdict]:
+def lint_recipes(
+    library: Library, of_recipes: Iterable[Finding], owned: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[Verdict]:
     """A verdict for every recipe of the library, by name, and one for every file that is no usable recipe.
 
-    of_recipes: what `_engines.recipes.recipe.load_all` found in the files.
+    of_recipes: what `_engines.recipes.recipe.load_all` found in the files. owned: ``fleet_host`` of each of the owner's
+    hosts; the usual machine, as many as a recipe wants, without it.
     """
     by_file: dict[str, list[Finding]] = {}
     for finding in of_recipes:
@@ -42,18 +57,27 @@ def lint_recipes(library: Library, of_recipes: Iterable[Finding]) -> list[Verdic
     verdicts = []
     for name in sorted(library.recipes):
         recipe = library.recipes[name]
-        findings = ordered([*by_file.pop(str(recipe.path), []), *_planned(recipe, library)])
+        wanted = min(recipe.data["host_counts"])
+        plan = _plan(recipe, library, [{}] * wanted)
+        found = [_at_home(row, recipe) for row in plan["findings"]]
+        findings = ordered([*by_file.pop(str(recipe.path), []), *found])
         status = recipe.data["status"]["state"]
-        passed = status == "known-bad" or not _has_error(findings)
-        verdicts.append(Verdict(name, str(recipe.path), status, passed, findings))
+        row: SummaryRow | None = plan["summary"][0]
+        if owned is not None:
+            # those with most memory, since a rank takes as much on each
+            mine = sorted(owned.values(), key=lambda one: -int(one.get("memory_kib", 1 << 62)))[:wanted]
+            plan = plan if not any(mine) else _plan(recipe, library, mine)
+            row = plan["summary"][0] if len(mine) == wanted else None
+        passed = status != _BAD and not _has_error(findings)
+        verdicts.append(Verdict(name, str(recipe.path), status, passed, findings, row))
     for file in sorted(by_file):
         verdicts.append(Verdict(file, file, "unusable", not _has_error(by_file[file]), ordered(by_file[file])))
     return verdicts
 
 
-def _planned(recipe: Recipe, library: Library) -> list[Finding]:
-    """The findings of a plan with this recipe alone, at their place in the recipe's file."""
-    hosts = [f"host-{number}" for number in range(1, min(recipe.data["host_counts"]) + 1)]
+def _plan(recipe: Recipe, library: Library, settings: Sequence[Mapping[str, Any]]) -> Plan:
+    """A plan with this recipe alone. settings: ``fleet_host`` of each of its hosts."""
+    hosts = [f"host-{number}" for number in range(1, len(settings) + 1)]
     # what a service has to trust it with is its owner's to decide, and who guards the port of an engine without a key
     service: dict[str, Any] = {"recipe": recipe.name, "hosts": hosts, "port": 8000, "trust": [*TRUST]}
     if not ENGINES[recipe.data["engine"]].spec.key.target:
@@ -62,8 +86,11 @@ def _planned(recipe: Recipe, library: Library) -> list[Finding]:
     if len(hosts) > 1:
         ports = {f"{host}:1": number for number, host in enumerate(hosts, start=10)}
         variables["fleet_fabric"] = {"switches": {"switch": {"ports": ports}}}
-    addressed = {host: {"address": f"192.0.2.{number}", "variables": variables} for number, host in enumerate(hosts, 1)}
-    return [_at_home(row, recipe) for row in plan_fleet({"hosts": addressed, "folder": "."}, library)["findings"]]
+    addressed = {
+        host: {"address": f"192.0.2.{number}", "variables": {**variables, **({"fleet_host": own} if own else {})}}
+        for number, (host, own) in enumerate(zip(hosts, settings, strict=True), 1)
+    }
+    return plan_fleet({"hosts": addressed, "folder": "."}, library)
 
 
 def _at_home(row: Mapping[str, object], recipe: Recipe) -> Finding:
@@ -78,12 +105,39 @@ def _has_error(findings: Iterable[Finding]) -> bool:
 
 
 def report(verdicts: Sequence[Verdict]) -> str:
-    """One line a recipe, its errors below it, and at the end how many passed; warnings are counted only."""
-    lines = []
-    for verdict in verdicts:
-        warnings = sum(finding.severity == "warning" for finding in verdict.findings)
-        word = "passed" if verdict.passed else "FAILED"
-        lines.append(f"{word}  {verdict.name}  ({verdict.status}, warnings: {warnings})")
+    """The table of what fits, the best first; then the errors of those that failed, and how many passed."""
+    rows = [_row(verdict, verdict.row) for verdict in sorted(verdicts, key=_order) if verdict.status != "unusable"]
+    lines = [table(rows), ""]
+    for verdict in (one for one in verdicts if one.failed):
+        lines.append(f"FAILED  {verdict.name}")
         lines += [f"        {finding.sentence()}" for finding in verdict.findings if finding.severity == "error"]
-    passed = sum(verdict.passed for verdict in verdicts)
-    return "\n".join([*lines, f"{passed} of {len(verdicts)} recipes passed"])
+    bad = sum(verdict.status == _BAD for verdict in verdicts)
+    passed = f"{sum(verdict.passed for verdict in verdicts)} of {len(verdicts)} recipes passed"
+    return "\n".join([*lines, f"{passed}, {bad} known to be bad" if bad else passed])
+
+
+def _order(verdict: Verdict) -> tuple[bool, int, int, str]:
+    row = verdict.row
+    fits = _FITS.index(row["fits"]) if row else len(_FITS)
+    return verdict.status == _BAD, fits, -((row and row["download_bytes"]) or 0), verdict.name
+
+
+def _row(verdict: Verdict, row: SummaryRow | None) -> dict[str, str]:
+    warnings = sum(finding.severity == "warning" for finding in verdict.findings)
+    state = "FAILED" if verdict.failed else "known to be bad" if verdict.status == _BAD else verdict.status
+    return fit_row(verdict.name, state + (f", warnings: {warnings}" if warnings else ""), row)
+
+
+def fit_row(name: str, status: str, row: Mapping[str, Any] | None) -> dict[str, str]:
+    """For a person who asks which model fits. row: of the plan's table."""
+    known = row or {}
+    free, fetched, requests = (known.get(key) for key in ("free_bytes", "download_bytes", "requests"))
+    return {
+        "recipe": name,
+        "hosts": str(len(known["hosts"])) if row else "more",
+        "fits": {"unknown": "not known", "refused": "not planned"}.get(known.get("fits", ""), known.get("fits", "-")),
+        "at once": f"{requests:.1f} x {known['context']:,}" if requests else "-",
+        "free": "-" if free is None else size(free) if free >= 0 else f"{size(-free)} short",
+        "download": "-" if fetched is None else size(fetched),
+        "status": status,
+    }

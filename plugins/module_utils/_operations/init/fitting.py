@@ -28,9 +28,8 @@ def fitting(name: str, host: Host, library: Library) -> list[dict[str, Any]]:
             variables: dict[str, Any] = {"fleet_services": {SERVICE: service}, "fleet_host": settings_of(host.reading)}
             inventory = {name: {"address": host.address or name, "variables": variables}}
             plan = plan_fleet({"hosts": inventory, "folder": "."}, library)
-            found += [
-                {**row, "recipe": recipe.name} for row in plan["summary"] if row["fits"] == "yes" and row["requests"]
-            ]
+            more = {"recipe": recipe.name, "status": data["status"]["state"]}
+            found += [{**row, **more} for row in plan["summary"] if row["fits"] == "yes" and row["requests"]]
     return sorted(found, key=lambda row: (-(row["download_bytes"] or 0), row["recipe"]))[:_MOST]
 
 

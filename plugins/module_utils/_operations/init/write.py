@@ -8,6 +8,7 @@ from typing import Any
 from ..._base.report import table
 from ..._base.sizes import size
 from ..._engines.declaration import RecipeData
+from ..._plan.recipe_lint import fit_row
 from .decide import Host, Proposal, settings_of
 from .find import Machine
 from .reading import maker
@@ -121,16 +122,7 @@ def found_table(machines: Sequence[Machine]) -> str:
 
 
 def fits_table(fits: Sequence[Row]) -> str:
-    rows = [
-        {
-            "recipe": row["recipe"],
-            "at once": f"{row['requests']:.1f} x {row['context']:,}",
-            "free": size(row["free_bytes"]),
-            "download": size(row["download_bytes"]),
-        }
-        for row in fits
-    ]
-    return table(rows)
+    return table([fit_row(row["recipe"], row["status"], row) for row in fits])
 
 
 def read_table(hosts: Mapping[str, Host]) -> str:
