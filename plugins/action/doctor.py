@@ -59,17 +59,22 @@ class ActionModule(OnController):
         if isinstance(text, Fault):
             Display().vvv(text.trace)
             raise AnsibleActionFail(f"{text.part}: {text.why}")
-        show("\n" + text + "\n")
+        stopped = [one.host for one in hosts if one.verdict in ("stops you", "could not look")]
+        in_the_way = bool(stopped or errors)
+        show(f"\n{text}\n" if in_the_way or not options["brief"] else f"  nothing is in the way on {_named(hosts)}")
         result = {
             "changed": False,
             "verdicts": {one.host: one.verdict for one in hosts},
             "findings": {one.host: [finding.as_dict() for finding in one.findings] for one in hosts},
         }
-        stopped = [one.host for one in hosts if one.verdict in ("stops you", "could not look")]
-        if stopped or errors:
+        if in_the_way:
             what = f"{', '.join(stopped)} can't be converged as it is" if stopped else "the plan has errors"
             raise AnsibleActionFail(f"{what}: see above for each reason and its remedy", result=result)
         return result
+
+
+def _named(hosts: list[Examined]) -> str:
+    return ", ".join(one.host for one in hosts)
 
 
 def _from_file(path: Path) -> Examined:

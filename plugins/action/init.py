@@ -2,43 +2,72 @@
 """Action of gb10.fleet.init: readings in, files and a screen out. Reaches no host."""
 
 import itertools
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import look
+from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import read_networks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fitting import fitting, taking_over
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import fits_table, read_table, texts
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.trying import FOLDER
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
+    FLEET,
+    fits_table,
+    kept_text,
+    read_table,
+    texts,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import NAME
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import write_new
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show, warn
 
 
+def read_hosts(found: Iterable[dict[str, Any]], variables: dict[str, Any]) -> dict[str, Host]:
+    """What `init_info` read of the hosts that `init_hosts` found. AnsibleActionFail where one was not read."""
+    hosts = {}
+    for one in found:
+        answer = variables["hostvars"][one["name"]].get("init_reading") or {}
+        if "reading" not in answer:
+            why = " ".join(str(answer.get("msg", "no answer")).split())
+            remedy = "mend that, or name the others alone: -e host=NAME,NAME"
+            raise AnsibleActionFail(harmless(f"nothing was written: {one['name']} could not be read: {why}; {remedy}"))
+        hosts[one["name"]] = Host(one["address"], answer["reading"])
+    return hosts
+
+
+def _services_of(tried: Path) -> dict[str, Any]:
+    """What `try` declared in a folder of its own."""
+    try:
+        found: dict[str, Any] = read_yaml((tried / FLEET).read_text("utf-8"))["fleet_services"]
+    except (OSError, ValueError, LookupError, TypeError):
+        problem = f"tried: {tried / FLEET} holds no service; expected the folder that gb10.fleet.try wrote"
+        raise AnsibleActionFail(f"{problem}; nothing was written; do this: -e tried={FOLDER}") from None
+    return found
+
+
 class ActionModule(OnController):
     def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        hosts = {}
-        for one in options["hosts"]:
-            answer = variables["hostvars"][one["name"]].get("init_reading") or {}
-            if "reading" not in answer:
-                why = " ".join(str(answer.get("msg", "no answer")).split())
-                remedy = "mend that, or name the others alone: -e host=NAME,NAME"
-                raise AnsibleActionFail(
-                    harmless(f"nothing was written: {one['name']} could not be read: {why}; {remedy}")
-                )
-            hosts[one["name"]] = Host(one["address"], answer["reading"])
+        hosts = read_hosts(options["hosts"], variables)
         library, _findings = load_all([ROOT / "recipes"])
         proposal = propose(
             hosts, itertools.chain(*read_networks().values()), library, take_over=options["adopt"] is not False
         )
+        tried = Path(options["tried"]).expanduser().absolute() if options["tried"] else None
         users = {one["user"] for one in options["hosts"]} - {""}
         first = next(iter(hosts))
-        fits = [] if proposal.services else fitting(first, hosts[first], library)
+        fits = [] if proposal.services or tried else fitting(first, hosts[first], library)
+        proposal = replace(proposal, services={}) if tried else proposal
         words = taking_over(hosts, proposal, library) if proposal.services else {}
         files = texts(hosts, proposal, min(users, default=""), fits, words, take_over=options["adopt"] is True)
+        files |= {FLEET: kept_text(proposal, _services_of(tried), tried.name)} if tried else {}
         folder = Path(options["folder"]).expanduser().absolute()
         wanted = {folder / name: text for name, text in files.items()}
         new = {path: text for path, text in wanted.items() if look(path, bytes)[0] != text.encode()}
@@ -52,7 +81,12 @@ class ActionModule(OnController):
                 show(f"  {name}: {word}")
         show(f"\nfits on {first}, of what others have run:\n{fits_table(fits)}" if fits else "")
         diff = write_new(new, "into", dry=self._task.check_mode)
+        if tried and new and not self._task.check_mode:
+            shutil.copytree(tried / ".fleet", folder / ".fleet", dirs_exist_ok=True)  # its keys
+            if (tried / NAME).exists():
+                shutil.copy(tried / NAME, folder)
         written = "to be written" if self._task.check_mode else "written"
         show(f"\n{written}: " + (", ".join(str(path) for path in new) or f"nothing, {folder} has it all as it is"))
-        show(f"next: ansible-playbook -i {folder} gb10.fleet.plan, once a service stands in fleet.yml\n")
+        after = "site -K" if tried else "plan, once a service stands in fleet.yml"
+        show(f"next: ansible-playbook -i {folder} gb10.fleet.{after}\n")
         return {"changed": bool(new), "files": [*map(str, wanted)], "notes": [*proposal.notes], "diff": diff}

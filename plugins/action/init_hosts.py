@@ -106,7 +106,7 @@ def _found(named: list[str]) -> list[Machine]:
         machines = [Machine(HERE, ("this machine",)), *others] if not named or len(others) < len(machines) else others
     if not machines:
         raise AnsibleActionFail(_NOBODY)
-    if named:
+    if named or len(machines) == 1:
         return machines
     show(f"\n{found_table(machines)}\n")
     chosen = ask("Which of these are yours? Numbers, or Enter for all:", f"name them: {_NAME_THEM}")

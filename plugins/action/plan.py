@@ -56,7 +56,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import de
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._made_certificates import ca_problems
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import files_of, located
-from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Planning
+from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Planning, fleet_hosts
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import for_people, refusal, show
 
 PREFIX = "fleet_"
@@ -71,7 +71,7 @@ class ActionModule(OnController, Planning):
         folder, lock_file = declared.folder, declared.lock_file
         plan = declared.planned(relock=options["relock"])
         plan, of_bundle = self._from_bundle(plan, hosts, folder, options["bundle"])
-        raw = {name: variables["hostvars"].raw_get(name) for name in variables["groups"]["all"]}
+        raw = {name: variables["hostvars"].raw_get(name) for name in fleet_hosts(variables)}
         twice = [{**one.as_dict(), "hosts": []} for one in declared_twice(files_of(raw, PREFIX, folder))]
         findings = [{**one, "place": located(one, raw, folder)} for one in [*twice, *concerning(plan, hosts)]]
         services, problems = choose(plan, options["scope"], options["service"])

@@ -27,6 +27,10 @@ options:
   source:
     description: Such a file, which is judged instead of hosts. Nothing is written then.
     type: path
+  brief:
+    description: Show one line where nothing stops a first run.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
   - gb10.fleet.attributes.reads_only

@@ -26,6 +26,10 @@ options:
     description: V(true) declares the services that run there as well, V(false) not even the cables' network as it is.
       Without it the network is declared as it is, and services are written as comments.
     type: bool
+  tried:
+    description: The folder of a M(gb10.fleet.init_try), whose service is declared as it is, with its key.
+    type: str
+    default: ""
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
   - gb10.fleet.attributes.on_controller

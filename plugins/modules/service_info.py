@@ -47,7 +47,7 @@ reply:
   description: C(ok), C(answer), C(fingerprint) and C(error) of the request; V(null) while not healthy.
   returned: always
   type: dict
-failed:
+unanswered:
   description: Which of C(proof.questions) a service that serves did not answer, and what instead; empty where none.
   returned: always
   type: str

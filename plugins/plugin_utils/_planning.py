@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What actions that plan have in common: the inventory's variables, recipes, the lock and what was observed."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,21 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.sources import (
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
 
+# The hosts that `try` took into its run, whose inventory holds nobody else's but the controller.
+TRIED = "fleet_tried"
+
+
+def fleet_hosts(variables: Mapping[str, Any]) -> list[str]:
+    """Whom a plan is about: the inventory's hosts."""
+    found: list[str] = variables["groups"].get(TRIED) or variables["groups"]["all"]
+    return found
+
 
 class Planning(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
     def declaration(self, variables: dict[str, Any]) -> Sources:
         """AnsibleActionFail for what can't be read."""
         folder = Path(inventory_folder(variables.get("inventory_dir")))
-        files = {name: variables["hostvars"][name].get("inventory_file") for name in variables["groups"]["all"]}
+        files = {name: variables["hostvars"][name].get("inventory_file") for name in fleet_hosts(variables)}
         if problems := not_inventories(files, variables.get("ansible_inventory_sources") or ()):
             raise AnsibleActionFail("nothing was changed: " + problems[0].sentence())
         note = None if self._task.check_mode else warn
@@ -64,7 +74,7 @@ def inventory_of(variables: dict[str, Any], folder: Path) -> Inventory:
     hostvars = variables["hostvars"]
     templated: dict[int, tuple[Any, Any]] = {}  # id of the raw value -> (that value, kept alive; the templated one)
     hosts: dict[str, InventoryHost] = {}
-    for name in variables["groups"]["all"]:
+    for name in fleet_hosts(variables):
         raw = hostvars.raw_get(name)
         found = {}
         for key in (key for key in raw if is_meant_for_us(key) and key not in OURS):

@@ -6,7 +6,7 @@ from ansible.errors import AnsibleAction
 from ansible.utils.display import Display
 
 # Callbacks whose lines are for people. Any other is taken for one whose output a program reads.
-_FOR_PEOPLE = {"default", "debug", "dense", "minimal", "oneline", "yaml", "unixy", "selective"}
+_FOR_PEOPLE = {"brief", "default", "debug", "dense", "minimal", "oneline", "yaml", "unixy", "selective"}
 
 
 def for_people() -> bool:

@@ -114,6 +114,7 @@ IO = {
     "_on_host/gids.py": "reads /sys; copied to hosts",
     "_subjects/fabric/reading.py": "reads /sys",
     "_subjects/firewall/host.py": "reads and writes the host's rules",
+    "_operations/verify/asked.py": "asks an endpoint, word by word",
     "_operations/verify/ranks.py": "reads the supervisors' files",
     "_operations/verify/service.py": "reads the supervisors' files",
     "_subjects/firewall/reading.py": "reads the host's rules",

@@ -75,9 +75,9 @@ def test_the_first_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, replies:
 def test_a_service_that_fails_one_is_not_ready() -> None:
     unit = {"active": "active", "restarts": 0, "drop_ins": []}
     reply = {"ok": True, "answer": "hello", "error": "", "fingerprint": ""}
-    reading = {"unit": unit, "reply": reply, "supervisor": {"state": "serving"}, "log_tail": [], "failed": ""}
+    reading = {"unit": unit, "reply": reply, "supervisor": {"state": "serving"}, "log_tail": [], "unanswered": ""}
     assert verdict("x.service", reading, 0).state == "ready"
-    now = verdict("x.service", reading | {"failed": "a long prompt: HTTP 500: x"}, 0)
+    now = verdict("x.service", reading | {"unanswered": "a long prompt: HTTP 500: x"}, 0)
     assert (now.state, "fails at a long prompt: HTTP 500" in now.text) == ("failed", True)
 
 

@@ -94,7 +94,7 @@ def as_text(plan: Plan, hosts: Sequence[str], width: int = WIDTH, explain: str |
         )
     found = "\n".join(_findings(findings, width, worst_last=refused))
     details.append("\n".join(_sources("\n".join([found, *details]), width)))
-    parts = ["\n".join(_table(rows, width)), *([*details, found] if refused else [found, *details])]
+    parts = ["\n".join(summary(rows, width)), *([*details, found] if refused else [found, *details])]
     if findings and not refused:
         parts.append(f"{_counts(findings)}, above")
     return "\n" + "\n\n".join(part.rstrip() for part in parts if part) + "\n"
@@ -110,7 +110,7 @@ def _sources(text: str, width: int) -> Iterator[str]:
 # The table -----------------------------------------------------------------------------------------------------------
 
 
-def _table(rows: Sequence[SummaryRow], width: int) -> Iterator[str]:
+def summary(rows: Sequence[SummaryRow], width: int) -> Iterator[str]:
     """One line a service; on a narrow page what is to do stands below."""
     cells = [_summary(row) for row in rows]
     if width >= _WIDE:

@@ -49,6 +49,20 @@ def texts(
     }
 
 
+def tried_texts(hosts: Mapping[str, Host], services: Mapping[str, Row], fabric: Row, user: str) -> dict[str, str]:
+    """The same for what `try` runs: its folder is its own."""
+    head = "---\n# gb10.fleet.try wrote this, and writes it anew: gb10.fleet.init -e tried=FOLDER makes it yours.\n"
+    found = texts(hosts, Proposal({}, {}), user, take_over=False)
+    declared = {**({"fleet_fabric": fabric} if fabric else {}), "fleet_services": services}
+    return {**{name: text.replace(_HEAD, head) for name, text in found.items()}, FLEET: head + _yaml(declared)}
+
+
+def kept_text(proposal: Proposal, services: Mapping[str, Row], inventory: str) -> str:
+    """The file of the fleet with the service that was tried. inventory: the name that its unit bears on its hosts."""
+    declared = {**({"fleet_fabric": proposal.fabric} if proposal.fabric else {}), "fleet_services": services}
+    return _HEAD + "".join(f"# {note}\n" for note in proposal.notes) + _yaml({**declared, "fleet_name": inventory})
+
+
 def _host(name: str, host: Host) -> str:
     way = {"ansible_host": host.address} if host.address else {"ansible_connection": "local"}
     settings = settings_of(host.reading)

@@ -50,9 +50,9 @@ def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int, waited_
 
 
 def _answered(unit: str, reading: Mapping[str, Any]) -> Verdict:
-    if not reading.get("failed"):
+    if not reading.get("unanswered"):
         return Verdict("ready", reading["reply"]["answer"])
-    why = f"{unit} answers a short question, and fails at {reading['failed']}"
+    why = f"{unit} answers a short question, and fails at {reading['unanswered']}"
     return Verdict("failed", f"{why}; journalctl -u {unit} -n 200 says more, and docs/models.md what is known")
 
 

@@ -162,7 +162,7 @@ def read_service(run: Run, service: Mapping[str, Any], key: str) -> dict[str, An
     serves = reply is not None and reply["ok"] and (status or {}).get("state") == "serving"
     return {
         "unit": state,
-        "failed": failed_question(proof, key, tls) if serves else "",
+        "unanswered": failed_question(proof, key, tls) if serves else "",
         "supervisor": status,
         "health": asdict(healthy),
         "reply": reply,

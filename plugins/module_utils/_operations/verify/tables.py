@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The table of services at the end of a run: what was proved, or how the ranks do."""
 
+import json
 import shlex
 import shutil
 import textwrap
@@ -90,6 +91,14 @@ def _curl(service: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     trusted = f"--cacert {shlex.quote(ca)} " if ca else ""
     key = f'-H "Authorization: Bearer $(cat {shlex.quote(here["key"]["source"])})" ' if here["key"] else ""
     return f"curl {trusted}{key}{service['endpoint']}/models"
+
+
+def ask_command(service: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """The same for a question."""
+    example = here["proof"]["request"]
+    body = {key: value for key, value in example["body"].items() if key in ("model", "messages", "prompt")}
+    front = _curl(service, here).removesuffix("/v1/models").removesuffix("/models")
+    return f"{front}{example['path']} -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body))}"
 
 
 def _gateway_answers(gateway: Mapping[str, Any] | None, proved: Collection[str]) -> Iterator[str]:

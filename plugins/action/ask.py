@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.ask: a question to the service's host, its answer on the screen."""
+
+import textwrap
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.asked import FORM, request
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import ask_command
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
+from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show
+
+_MOST_TOKENS = 512
+_MOST_SHOWN = 600
+_WIDTH = 112
+
+
+class ActionModule(Documented, Asking):
+    def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        service = options["service"]
+        name, proof = service["name"], service["proof"]
+        if self._task.check_mode:
+            return {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
+        body = request(proof["request"], options["question"], _MOST_TOKENS)
+        if body is None:
+            raise AnsibleActionFail(f"{name} answers no questions: its model is none that talks")
+        key = self._loader.get_text_file_contents(service["key"]["source"]).strip() if service["key"] else ""
+        asked = {"url": proof["url"] + proof["request"]["path"], "body": body, "key": key}
+        asked |= {"certificate": proof["certificate"]} if proof["certificate"] else {}
+        try:
+            found: dict[str, Any] = self.ask("gb10.fleet.ask_info", asked, variables, FORM)
+        except NoAnswerError as why:
+            words = f"{name} gave no answer: {one_line(str(why), 500)}"
+            raise AnsibleActionFail(f"{words}; gb10.fleet.status shows how it does") from None
+        reported = f" (others report {options['spoken']:.0f})" if options["spoken"] else ""
+        speed = f", then {found['speed']:.1f} tokens a second{reported}" if found["speed"] else ""
+        show(_paragraph("you:  ", options["question"]))
+        show(_paragraph(f"{name}: ", found["answer"].strip()[:_MOST_SHOWN] or "(it thought, and said nothing)"))
+        show(f"      first token after {found['first_s']:.2f} s{speed}")
+        if options["plan"]:
+            plan = options["plan"]
+            show(f"ask it: {ask_command(plan['services'][name], head_of(plan, name))}")
+        for line in options["end"]:
+            show(line)
+        return {"changed": False, **found}
+
+
+def _paragraph(who: str, text: str) -> str:
+    words = " ".join(harmless(text).split())
+    return textwrap.fill(words, _WIDTH, initial_indent=who, subsequent_indent=" " * 6, break_long_words=False)

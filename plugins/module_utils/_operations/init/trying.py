@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `try` declares for a first answer: one service on the machines that were read, of the model that fits best."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..._base.findings import did_you_mean
+from ..._base.plan import Plan
+from ..._base.sizes import size
+from ..._engines.recipes.recipe import Library
+from ..._plan.fleet import plan_fleet
+from .decide import Host, settings_of
+
+NAME = "chat"
+FOLDER = "fleet-try"
+_RUN = ("tested", "reported")
+# Whoever tries waits for the download, and reads the answer while it comes.
+_PATIENCE_BYTES = 40 << 30
+_READING_TOKENS_S = 30
+_PORTS = range(8000, 8100)
+# As `fleet_fabric`, and a service of `fleet_services`, have them.
+Fabric = Mapping[str, Any]
+Service = Mapping[str, Any]
+
+
+def port_for(running: Iterable[Service], ours: Service) -> int:
+    """The first port on which nobody else answers there. running: what serves. ours: the service of a try before."""
+    taken = {one["port"] for one in running} - {ours.get("port")}
+    return next(port for port in _PORTS if port not in taken)
+
+
+def named(model: str, library: Library) -> tuple[dict[str, Any], str]:
+    """What a service says of a model by its name, a recipe's or ORG/NAME; or why it can't be."""
+    if model in library.recipes:
+        return {"recipe": model}, ""
+    of_models = {one.data["model"]["repository"]: name for name, one in reversed([*library.recipes.items()])}
+    if model in of_models:
+        return {"recipe": of_models[model]}, ""
+    if model.count("/") == 1 and all(model.split("/")):
+        return {"model": model}, ""
+    remedy = did_you_mean(model, library.recipes)
+    return {}, f"model: {model!a} is no recipe and no ORG/NAME of the hub; {remedy}"
+
+
+def best(hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> str:
+    """The recipe for a first answer, empty where none fits: of what others have run, the largest that comes soon and
+    answers as fast as a person reads; else the largest that comes soon, or the smallest of all."""
+    found: list[tuple[int, bool, str]] = []
+    for recipe in library.recipes.values():
+        data = recipe.data
+        if len(hosts) in data["host_counts"] and data["kind"] == "chat" and data["status"]["state"] in _RUN:
+            plan = planned({"recipe": recipe.name}, hosts, fabric, library)
+            [row] = plan["summary"]
+            if row["fits"] == "yes" and row["requests"] and not _errors(plan):
+                fast = (spoken(plan) or 0) >= _READING_TOKENS_S
+                found.append((row["download_bytes"] or 0, fast, recipe.name))
+    soon = [one for one in found if one[0] <= _PATIENCE_BYTES]
+    fast_ones = [one for one in soon if one[1]]
+    return max(fast_ones or soon or [min(found)])[2] if found else ""
+
+
+def planned(service: Service, hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> Plan:
+    """The plan of this service alone. A model that no recipe has is not in it: the hub says what it is."""
+    declared = {NAME: {"port": _PORTS[0], **service, "hosts": [*hosts]}}
+    inventory = {
+        name: {"address": host.address or name, "variables": variables(host, declared, fabric)}
+        for name, host in hosts.items()
+    }
+    return plan_fleet({"hosts": inventory, "folder": "."}, library)
+
+
+def variables(host: Host, services: Mapping[str, Service], fabric: Fabric) -> dict[str, Any]:
+    settings = settings_of(host.reading)
+    return {
+        "fleet_services": services,
+        **({"fleet_fabric": fabric} if fabric else {}),
+        **({"fleet_host": settings} if settings else {}),
+    }
+
+
+def shortage(plan: Plan) -> str:
+    """How much a model is too large by; empty where it fits, or where nothing is known."""
+    for row in plan["summary"]:
+        if row["fits"] == "no":
+            free = row["free_bytes"] or 0
+            return f"{size(-free)} short" if free < 0 else "too large"
+    return ""
+
+
+def _errors(plan: Plan) -> list[Any]:
+    return [one for one in plan["findings"] if one["severity"] == "error"]
+
+
+def spoken(plan: Plan) -> float | None:
+    """The tokens a second that others report of one request; the largest, None where nobody does."""
+    measured = [one for service in plan["services"].values() for one in service["measured"]]
+    speeds = [one["value"] for one in measured if one["what"] == "decode" and one["conditions"].startswith("1 request")]
+    return max(speeds, default=None)
+
+
+def running_words(running: Iterable[Service], ours: Service) -> Iterator[str]:
+    """What serves there already, a sentence each; as `port_for`."""
+    for one in running:
+        what = one.get("served_name") or one.get("recipe") or one.get("model")
+        end = "the try before; this one takes its place" if one["port"] == ours.get("port") else "it goes on"
+        yield f"{', '.join(one['hosts'])} serves {what} on port {one['port']}: {end}"
+
+
+def end_lines(folder: str, hosts: Sequence[str]) -> list[str]:
+    """How to keep what was tried, and how to take it away."""
+    names, first = ",".join(hosts), f"ansible-playbook -i {folder}"
+    keep = f"ansible-playbook -i localhost, gb10.fleet.init -e host={names} -e tried={folder}"
+    return [
+        f"keep it:       {keep}",
+        f"take it away:  {first} gb10.fleet.remove -e remove={names} -e images=true -e models=true -K",
+    ]

@@ -1,0 +1,77 @@
+#!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+DOCUMENTATION = r"""
+module: init_try
+short_description: Decide what is tried on machines that were read, and ask a person
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Without O(plan) it chooses a model, and returns what an inventory declares for it. Nothing is written.
+  - With O(plan) it shows the plan's table, asks whether to begin, and writes that inventory.
+options:
+  hosts:
+    description: The machines, C(hosts) of M(gb10.fleet.init_hosts).
+    type: list
+    elements: dict
+    default: []
+  folder:
+    description: Where the inventory of this try is kept. It is this module's own, and each try writes it anew.
+    type: path
+    default: fleet-try
+  model:
+    description: A recipe, or C(ORG/NAME) of the hub. Without it, the recipe that fits best on these machines.
+    type: str
+    default: ""
+  plan:
+    description: C(plan) of M(gb10.fleet.plan), once it was made of what this module returned.
+    type: dict
+  texts:
+    description: C(texts) that this module returned.
+    type: dict
+    default: {}
+  go:
+    description: Begin without a question.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - gb10.fleet.attributes.on_controller
+attributes:
+  check_mode:
+    description: Shows what would be tried, asks nothing and writes nothing.
+    support: full
+  diff_mode:
+    description: Its files are short, and shown by no diff.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Choose a model
+  gb10.fleet.init_try:
+    hosts: "{{ init_found.hosts }}"
+"""
+
+RETURN = r"""
+variables:
+  description: By host, the variables that declare the service.
+  returned: without O(plan)
+  type: dict
+texts:
+  description: By name, the files of an inventory that declares the same.
+  returned: without O(plan)
+  type: dict
+folder:
+  description: The folder's full name.
+  returned: without O(plan)
+  type: str
+spoken:
+  description: The tokens a second that others report of one request.
+  returned: without O(plan)
+  type: float
+end:
+  description: How to keep what was tried, and how to take it away.
+  returned: without O(plan)
+  type: list
+  elements: str
+"""

@@ -1,0 +1,275 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""gb10.fleet.try and the command `gb10`: what is chosen, what is declared, and what is typed for a person."""
+
+from __future__ import annotations
+
+import http.server
+import importlib.util
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init import trying
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, Proposal
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
+    FLEET,
+    HOSTS,
+    kept_text,
+    tried_texts,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.asked import request, streamed
+from test_init import BARE
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = load_all([ROOT / "recipes"])[0]
+LAB = load_all([ROOT / "inventories/lab/recipes"])[0]
+CABLE = {"cables": [["a:1", "b:1"]]}
+
+
+def spark(address: str = "10.0.0.1", memory_kib: int = 127535084) -> Host:
+    return Host(address, {**BARE, "memory_kib": memory_kib, "serving": []})  # type: ignore[typeddict-item]
+
+
+# What is chosen ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory_kib", [127535084, 62800000])
+def test_what_fits_best_plans_without_an_error_and_comes_soon(memory_kib: int) -> None:
+    hosts = {"a": spark(memory_kib=memory_kib)}
+    name = trying.best(hosts, {}, LIBRARY)
+    plan = trying.planned({"recipe": name}, hosts, {}, LIBRARY)
+    [row] = plan["summary"]
+    assert row["fits"] == "yes" and not row["errors"]
+    assert (row["download_bytes"] or 0) <= 40 << 30
+    assert (trying.spoken(plan) or 0) >= 30
+
+
+def test_a_pair_gets_a_model_for_two() -> None:
+    hosts = {"a": spark(), "b": spark("10.0.0.2")}
+    name = trying.best(hosts, CABLE, LIBRARY)
+    assert 2 in LIBRARY.recipes[name].data["host_counts"]
+    assert not [
+        one for one in trying.planned({"recipe": name}, hosts, CABLE, LIBRARY)["findings"] if one["hosts"] == []
+    ]
+
+
+def test_where_nothing_fits_nothing_is_chosen() -> None:
+    assert trying.best({"a": spark(memory_kib=4 << 20)}, {}, LIBRARY) == ""
+
+
+def test_a_model_that_is_too_large_is_short_of_something() -> None:
+    plan = trying.planned({"recipe": "qwen3-coder-next-fp8"}, {"a": spark(memory_kib=62800000)}, {}, LIBRARY)
+    assert trying.shortage(plan).endswith(("GiB short", "too large"))
+    assert trying.shortage(trying.planned({"recipe": "lab-tiny"}, {"a": spark()}, {}, LAB)) == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "service", "problem"),
+    [
+        ("gpt-oss-20b", {"recipe": "gpt-oss-20b"}, ""),
+        (LIBRARY.recipes["gemma-4-26b-a4b-it"].data["model"]["repository"], {"recipe": "gemma-4-26b-a4b-it"}, ""),
+        ("some/thing", {"model": "some/thing"}, ""),
+        ("gpt-os-20b", {}, 'write "gpt-oss-20b"'),
+        ("/", {}, "no recipe"),
+        ("a/b/c", {}, "no recipe"),
+    ],
+)
+def test_a_model_is_a_recipe_or_of_the_hub(model: str, service: dict[str, str], problem: str) -> None:
+    found, why = trying.named(model, LIBRARY)
+    assert found == service
+    assert problem in why and bool(why) == bool(problem)
+
+
+def test_what_runs_keeps_its_port_and_is_named() -> None:
+    running = [
+        {"hosts": ["a"], "port": 8000, "recipe": "gpt-oss-20b", "served_name": "oss"},
+        {"hosts": ["a"], "port": 8001, "model": "x/y"},
+    ]
+    assert trying.port_for(running, {}) == 8002
+    assert trying.port_for(running, {"port": 8000}) == 8000
+    of_ours, other = trying.running_words(running, {"port": 8000})
+    assert "oss on port 8000: the try before" in of_ours
+    assert "x/y on port 8001: it goes on" in other
+
+
+# What is declared -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_tried_is_an_inventory_and_can_be_kept() -> None:
+    hosts = {"a": spark(memory_kib=62800000), "b": Host("", BARE | {"serving": []})}  # type: ignore[arg-type]
+    services = {"chat": {"recipe": "gpt-oss-20b", "hosts": ["a", "b"], "port": 8000}}
+    files = tried_texts(hosts, services, CABLE, "anna")
+    assert all(text.startswith("---\n# gb10.fleet.try wrote this") for text in files.values())
+    assert yaml.safe_load(files[FLEET]) == {"fleet_fabric": CABLE, "fleet_services": services}
+    assert yaml.safe_load(files[HOSTS])["all"]["hosts"]["b"] == {"ansible_connection": "local"}
+    kept = yaml.safe_load(kept_text(Proposal(CABLE, {}, ["a cable"]), services, "fleet-try"))
+    assert kept == {"fleet_fabric": CABLE, "fleet_services": services, "fleet_name": "fleet-try"}
+
+
+# What is asked ----------------------------------------------------------------------------------------------------
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    lines: tuple[str, ...] = ()
+    status = 200
+    seen: dict[str, Any]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        type(self).seen = {"body": body, "key": self.headers["Authorization"]}
+        self.send_response(self.status)
+        self.end_headers()
+        for line in self.lines:
+            self.wfile.write(f"{line}\n\n".encode())
+
+    def log_message(self, *_words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    server = http.server.HTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1/chat/completions"
+    server.shutdown()
+    server.server_close()
+
+
+def delta(**words: str) -> str:
+    return "data: " + json.dumps({"choices": [{"delta": words}]})
+
+
+def test_an_answer_is_read_word_by_word(endpoint: str) -> None:
+    usage = "data: " + json.dumps({"choices": [], "usage": {"completion_tokens": 7}})
+    Answers.status, Answers.lines = 200, (delta(reasoning="hm"), delta(content="A "), delta(content="box"), usage)
+    Answers.lines += ("data: [DONE]", "data: nonsense")
+    answer, first_s, last_s, tokens = streamed(endpoint, {"model": "m"}, "secret", None)
+    assert (answer, tokens) == ("A box", 7)
+    assert 0 < first_s <= last_s
+    assert Answers.seen == {"body": {"model": "m"}, "key": "Bearer secret"}
+
+
+@pytest.mark.parametrize(
+    ("status", "lines", "why"),
+    [(401, ("no key",), "HTTP 401: no key"), (200, (), "without a word"), (200, ("data: {",), "Expecting")],
+)
+def test_what_is_no_answer_is_refused(endpoint: str, status: int, lines: tuple[str, ...], why: str) -> None:
+    Answers.status, Answers.lines = status, lines
+    with pytest.raises(ValueError, match=why):
+        streamed(endpoint, {}, "", None)
+
+
+def test_a_question_goes_where_the_proof_goes() -> None:
+    proof = {"body": {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 2, "seed": 1}}
+    assert request(proof, "Why?", 9) == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Why?"}],
+        "max_tokens": 9,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    assert request({"body": {"model": "m", "input": "x"}}, "Why?", 9) is None
+
+
+# gb10 -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gb10() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("gb10", ROOT / "cli" / "gb10.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def inventory(folder: Path, name: str) -> None:
+    (folder / name / "group_vars/all").mkdir(parents=True)
+    (folder / name / "hosts.yml").write_text("all:\n  hosts:\n    titan: {ansible_host: titan.local} # NVIDIA\n")
+    (folder / name / "group_vars/all/fleet.yml").write_text(
+        "fleet_services:\n  chat:\n    recipe: x\n    port: 1\n  embed: {}\nfleet_name: x\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "runs"),
+    [
+        ("init", "-i localhost, gb10.fleet.init"),
+        ("try spark-1 spark-2 -e model=x", "-i localhost, gb10.fleet.try -e host=spark-1,spark-2 -e model=x"),
+        ("up -K", "-i mine gb10.fleet.site -K"),
+        ("status -i other", "gb10.fleet.status -i other"),
+        ("ask Why not", "-i mine gb10.fleet.ask -e question='Why not'"),
+        ("remove -l titan -e remove=titan", "-i mine gb10.fleet.remove -l titan -e remove=titan"),
+    ],
+)
+def test_gb10_is_a_line_of_ansible_playbook(gb10: ModuleType, tmp_path: Path, typed: str, runs: str) -> None:
+    inventory(tmp_path, "mine")
+    inventory(tmp_path, "fleet-try")
+    assert " ".join(gb10.line(typed.split(), tmp_path, {})) == runs
+
+
+@pytest.mark.parametrize(
+    ("typed", "why"),
+    [("up", "no inventory is here: gb10 init"), ("fly", "knows no 'fly'"), ("plan titan", "takes no 'titan'")],
+)
+def test_gb10_refuses_in_a_sentence(gb10: ModuleType, tmp_path: Path, typed: str, why: str) -> None:
+    with pytest.raises(gb10.CannotError, match=why):
+        gb10.line(typed.split(), tmp_path, {})
+
+
+def test_gb10_takes_what_was_tried_and_an_inventory_of_ansibles_own(gb10: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "ansible.cfg").touch()
+    assert gb10.line(["plan"], tmp_path, {}) == ["gb10.fleet.plan"]
+    inventory(tmp_path, "fleet-try")
+    assert gb10.line(["plan"], tmp_path, {}) == ["-i", "fleet-try", "gb10.fleet.plan"]
+
+
+@pytest.mark.parametrize(
+    ("version", "has_collection", "why"),
+    [("2.16.3", True, "ansible-core 2.16.3; gb10 needs 2.19"), ("", True, "not here"), ("2.21.5", False, "collection")],
+)
+def test_gb10_needs_a_new_ansible_and_the_collection(
+    gb10: ModuleType, version: str, has_collection: bool, why: str
+) -> None:
+    gb10.check("2.19.0b1", True)
+    with pytest.raises(gb10.CannotError, match=why):
+        gb10.check(version, has_collection)
+
+
+def test_every_verb_is_a_playbook_and_the_command_stays_thin(gb10: ModuleType) -> None:
+    for verb in gb10.VERBS:
+        assert (ROOT / "playbooks" / f"{gb10._PLAYBOOKS.get(verb, verb)}.yml").is_file()
+    assert len((ROOT / "cli" / "gb10.py").read_text().splitlines()) <= 200
+
+
+def test_words_are_completed(gb10: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/config").write_text("Host spark-3f1c.local sp*\n  User anna\n")
+    inventory(tmp_path, "mine")
+    recipes = ROOT / "recipes"
+    assert {"init", "try", "up"} <= {*gb10.offered([], tmp_path, recipes)}
+    assert [*gb10.offered(["try"], tmp_path, recipes)] == ["titan", "spark-3f1c.local"]
+    assert [*gb10.offered(["up", "-l"], tmp_path, recipes)] == ["titan", "spark-3f1c.local"]
+    assert "model=gpt-oss-20b" in gb10.offered(["try", "-e"], tmp_path, recipes)
+    assert "gpt-oss-20b" in gb10.offered(["try", "-e", "model", "="], tmp_path, recipes)
+    assert [*gb10.offered(["status", "-e", "service", "="], tmp_path, recipes)] == ["chat", "embed"]
+
+
+def test_bash_takes_the_completion(tmp_path: Path) -> None:
+    command = [sys.executable, ROOT / "cli" / "gb10.py", "--completion"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shell = f'gb10() {{ {sys.executable} {ROOT}/cli/gb10.py "$@"; }}\n{text}\n'
+    shell += 'COMP_WORDS=(gb10 sta) COMP_CWORD=1; _gb10; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == "status"
