@@ -24,6 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.ru
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, OF_RECIPES = load_all([ROOT / "recipes"])
+GPU = 'host="titan"'
 SERIES = ENGINES["vllm"].spec.series
 RECORDED = [*recordings([SERIES])]
 LIMITS = {"first_token_s": 10, "preemptions_per_s": 0.1, "disk_gib": 20, "load_s": 1800}
@@ -423,6 +424,9 @@ CLEAN = {
     'gb10_service_creeps{host="titan",service="chat",rank="0"}': "0x30",
     'node_memory_MemAvailable_bytes{job="host",host="titan"}': "9e9x30",
     'gb10_memory_floor_bytes{job="host",host="titan"}': "6e9x30",
+    f"gb10_gpu_utilization_ratio{{{GPU}}}": "0.97x30",
+    f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "2400e6x30",
+    f"gb10_gpu_power_watts{{{GPU}}}": "48x30",
     'gb10_fabric_link{host="titan",device="enp1s0f0np0"}': "1x30",
     'gb10_disk_free_bytes{host="titan",path="/var/lib/gb10-fleet"}': "9e11x30",
     'gb10_drift_differences{host="titan",of="spark-2",severity="error"}': "0x30",
@@ -450,6 +454,11 @@ CAUSES: list[tuple[str, dict[str, str]]] = [
     ("Gb10StatusOld", {f"gb10_service_status_age_seconds{{{RANK}}}": "60+60x30"}),
     ("Gb10MemoryLow", {'node_memory_MemAvailable_bytes{job="host",host="titan"}': "9e9x3 5e9x30"}),
     ("Gb10MemoryCreep", {f"gb10_service_creeps{{{RANK}}}": "1x30"}),
+    ("Gb10GpuSlow", {f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "799e6x30"}),
+    ("Gb10GpuSlow", {f"gb10_gpu_power_watts{{{GPU}}}": "19.5x30"}),
+    # a GPU that has nothing to do saves power, and a minute of it is no state
+    ("", {f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "799e6x30", f"gb10_gpu_utilization_ratio{{{GPU}}}": "0.1x30"}),
+    ("", {f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "2400e6x13 799e6x2 2400e6x15"}),
     ("Gb10LinkDown", {'gb10_fabric_link{host="titan",device="enp1s0f0np0"}': "1x3 0x30"}),
     ("Gb10DiskFull", {'gb10_disk_free_bytes{host="titan",path="/var/lib/gb10-fleet"}': "9e9x30"}),
     ("Gb10Drift", {'gb10_drift_differences{host="titan",of="spark-2",severity="error"}': "2x30"}),

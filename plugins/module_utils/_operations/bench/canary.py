@@ -17,7 +17,7 @@ from .sweep import Point, points
 PROMPTS, CONCURRENCY, ANSWER, ROUNDS = (512, 256), (4,), 64, 6
 # What changes although nothing else was declared; whatever else differs was the owner's wish.
 BY_ITSELF = ("driver", "kernel")
-_DECLARED = tuple(name for name in NAMES if name not in BY_ITSELF)
+DECLARED = tuple(name for name in NAMES if name not in BY_ITSELF)
 _Values = Mapping[str, Mapping[str, Sequence[float]]]  # as `differences` takes them
 
 
@@ -48,13 +48,13 @@ def night(
     if kept is None:
         return Night((_hint(host, service, "a run to compare with", "none yet: tonight's was kept"),), keep=True)
     changed = [
-        *(key for key in _DECLARED if kept["conditions"][key] != tonight["conditions"][key]),
+        *(key for key in DECLARED if kept["conditions"][key] != tonight["conditions"][key]),
         *(["workload"] if kept["points"] != tonight["points"] else []),
     ]
     if changed:
         found = f"{', '.join(changed)} changed since {kept['at']}: tonight's run was kept instead"
         return Night((_hint(host, service, "the service that was measured", found),), keep=True)
-    slower = _certainly_slower(kept["values"], tonight["values"], 1 + slower_percent / 100)
+    slower = certainly_slower(kept["values"], tonight["values"], 1 + slower_percent / 100)
     return Night(tuple(_slower(host, service, kept, tonight, slower)), keep=False)
 
 
@@ -67,7 +67,7 @@ def slower_than(
     return [
         f"{name}: {one.point}: {_words(one)}; before it was {one.before:.4g}"
         for name in sorted(before.keys() & after.keys())
-        for one in _certainly_slower(before[name], after[name], 1 / least)
+        for one in certainly_slower(before[name], after[name], 1 / least)
     ]
 
 
@@ -76,7 +76,7 @@ def skipped(host: str, service: str, why: str) -> Difference:
     return _hint(host, service, "nobody else asks for two minutes", f"not measured tonight: {why}")
 
 
-def _certainly_slower(before: _Values, after: _Values, limit: float) -> list[Compared]:
+def certainly_slower(before: _Values, after: _Values, limit: float) -> list[Compared]:
     """Those that have all of their interval beyond what is tolerated, ``limit`` times as slow."""
     return [
         one
