@@ -25,6 +25,8 @@ pytestmark = pytest.mark.whole
 PLUGIN = Path(__file__).with_name("slow_steps")
 # A chunk is a block of the KV cache on a CPU.
 CHUNK, PROMPT, CONTEXT = 128, 28_000, 32_768
+# Of so few steps, each of which takes minutes.
+SHORT = 6 * CHUNK
 HOLD = f"docker exec {CONTAINER} touch /tmp/hold"
 # Docs: a hang is found within six minutes; and the time that it takes to end its containers, on a machine under load.
 FOUND_S = 360 + 60
@@ -35,9 +37,9 @@ def minutes(request: pytest.FixtureRequest) -> float:
     return float(request.config.getoption("--minutes"))
 
 
-def _slow(group: Group, rank: int, minutes: float, **changes: Any) -> dict[str, Any]:
-    """A rank's file whose engine takes that long for PROMPT, with the plan's own limits."""
-    step_s = 60 * minutes / (PROMPT / CHUNK)
+def _slow(group: Group, rank: int, minutes: float, prompt: int = PROMPT, **changes: Any) -> dict[str, Any]:
+    """A rank's file whose engine takes that long for a prompt, with the plan's own limits."""
+    step_s = 60 * minutes / (prompt / CHUNK)
     variables = {"PYTHONPATH": "/opt/gb10-fleet:/opt/slow", "SLOW_STEP_S": f"{step_s:.3f}"}
     limits = {"startup_limit_s": 600, "canary_s": 30, "stop_s": 30}
     written = group.service(rank, environment=variables, limits=limits, **changes)
@@ -65,12 +67,12 @@ def _place(group: Group, files: dict[str, dict[str, Any]]) -> None:
 
 
 @pytest.fixture
-def solos(real_group: Group, minutes: float) -> Iterator[Group]:
-    """One service on each host."""
+def solos(real_group: Group, minutes: float, request: pytest.FixtureRequest) -> Iterator[Group]:
+    """One service on each host. Its parameter: the prompt that takes `minutes`."""
     if real_group.ray:
         pytest.skip("Ray is of groups")
     alone = {"ranks": 1, "peers": [], "rendezvous": None, "adapter": None, "secret_file": None}
-    written = _slow(real_group, 0, minutes, **alone)
+    written = _slow(real_group, 0, minutes, request.param, **alone)
     at = written["run"].index(real_group.image)
     serve = ["1" if word == "2" else str(CONTEXT) if word == "2048" else word for word in SERVE]
     written["run"] = [*written["run"][: at + 1], *serve, *LISTEN, "--max-num-batched-tokens", str(CHUNK)]
@@ -105,18 +107,18 @@ def come_and_go(group: Group, host: str, over: Callable[[], bool]) -> None:
         ask(group, host, 300 + 777 * number % 4000, 8, 60)
 
 
-def read_whole(group: Group, hosts: tuple[str, ...], minutes: float, beside: str) -> None:
+def read_whole(group: Group, hosts: tuple[str, ...], minutes: float, beside: str, prompt: int = PROMPT) -> None:
     """On each of the hosts a long prompt; on `beside` others ask meanwhile."""
     epochs = {host: group.status(host)["epoch"] for host in hosts}
     before, began = {host: _ends(group, host) for host in hosts}, time.monotonic()
     with ThreadPoolExecutor(4) as clients:
         prompts: dict[str, Future[dict[str, Any]]] = {
-            host: clients.submit(ask, group, host, PROMPT, 2, 60 * minutes * 3) for host in hosts
+            host: clients.submit(ask, group, host, prompt, 2, 60 * minutes * 3) for host in hosts
         }
         others = clients.submit(come_and_go, group, beside, prompts[beside].done) if beside else None
-        for host, prompt in prompts.items():
-            assert prompt.result().get("usage", {}).get("prompt_tokens", 0) >= PROMPT, group.journal(host)[-3000:]
-            print(f"\n{host}: {PROMPT} tokens read after {time.monotonic() - began:.0f} s")
+        for host, answer in prompts.items():
+            assert answer.result().get("usage", {}).get("prompt_tokens", 0) >= prompt, group.journal(host)[-3000:]
+            print(f"\n{host}: {prompt} tokens read after {time.monotonic() - began:.0f} s")
         if others:
             others.result()
     for host in hosts:
@@ -162,6 +164,12 @@ def _ended(group: Group, host: str, epoch: int) -> bool:
     return bool(seen["state"] == "ending" or seen["epoch"] > epoch)
 
 
+@pytest.mark.parametrize("solos", [SHORT], indirect=True, ids=["few"])
+def test_steps_of_minutes(solos: Group, minutes: float) -> None:
+    read_whole(solos, HOSTS, minutes, beside="", prompt=SHORT)
+
+
+@pytest.mark.parametrize("solos", [PROMPT], indirect=True, ids=["many"])
 def test_on_one_host_alone_and_beside_others(solos: Group, minutes: float) -> None:
     read_whole(solos, HOSTS, minutes, beside=HOSTS[1])
     for reason in found_hung(solos, HOSTS, HOSTS, beside=HOSTS[1]).values():

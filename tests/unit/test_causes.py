@@ -66,6 +66,11 @@ def test_recorded_ends(name: str, expected: str) -> None:
     assert kind(causes.cause((DATA / "vllm_logs" / name).read_text("utf-8").splitlines())) == expected
 
 
+def test_a_gap_in_a_kind_has_an_end() -> None:
+    """Found: 40 lines of nothing but "model path" took 113 seconds, in which the other ranks hear no beat."""
+    assert [kind.pattern for _found, _remedy, kind in causes._COMPILED if ".*" in kind.pattern] == []
+
+
 def test_an_exception_of_no_kind_is_shown_as_it_is() -> None:
     lines = ["(EngineCore pid=7) ERROR 09-01 12:00:01 [core.py:11] xgrammar.GrammarFault: it is purple"]
     found = causes.cause([*lines, "RuntimeError: Engine core initialization failed. See root cause above."])
