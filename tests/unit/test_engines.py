@@ -14,6 +14,7 @@ import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.tables import TOGETHER
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import service
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.endpoint import judged
@@ -278,3 +279,11 @@ def test_nothing_outside_of_vllms_own_packages_names_it() -> None:
 @pytest.mark.parametrize("exception", EXCEPTIONS)
 def test_each_exception_is_needed(exception: str) -> None:
     assert any(is_of(name, exception) for name in naming())
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "data" / "engines").glob("*.yml")), ids=lambda path: path.stem)
+def test_a_name_has_one_remedy(path: Path) -> None:
+    table = yaml.safe_load(path.read_text("utf-8"))
+    for field in TOGETHER:
+        names = [name for names in table.get(field, {}).values() for name in names]
+        assert len(names) == len({*names}), field
