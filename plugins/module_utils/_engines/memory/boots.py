@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..._base.schema import Spec
+from ..._base.forms import forms
 from ..._base.sizes import gib
 from .estimate import Calibration
 
@@ -41,32 +41,7 @@ _WITHOUT_EFFECT = frozenset(
 # vLLM prints GiB with two digits.
 _HALF_DIGIT_GIB = 0.005
 
-# Bounds that no machine comes near: a record is a host's word, and the plan calculates with it.
-_SIZE: Spec = {"type": "number", "nullable": True, "default": None, "min": -1e6, "max": 1e6}
-_COUNT: Spec = {"type": "int", "nullable": True, "default": None, "min": 0, "max": 1 << 50}
-_WORD: Spec = {"type": "str", "pattern": r"[\w.+-]{1,100}", "expected": "one word"}
-RECORD: Spec = {
-    "type": "map",
-    "options": {
-        "service": {**_WORD, "required": True},
-        "booted": {"type": "str", "required": True, "pattern": r"\d{4}-\d\d-\d\d", "expected": "a day like 2026-11-21"},
-        "requested_bytes": {"type": "int", "required": True, "min": 0, "max": 1 << 50},
-        "memory_total_bytes": _COUNT,
-        "log": {
-            "type": "map",
-            "required": True,
-            "options": {
-                "release": {**_WORD, "nullable": True, "default": None},
-                "weights_gib": _SIZE,
-                "available_kv_gib": _SIZE,
-                "graphs_gib": _SIZE,
-                "kv_cache_tokens": _COUNT,
-                "max_model_len": _COUNT,
-                "max_concurrency": {**_SIZE, "max": 1e12},
-            },
-        },
-    },
-}
+RECORD = forms("boot")["boot"]
 
 
 def boot_key(

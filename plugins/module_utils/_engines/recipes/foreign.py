@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Finding, Severity, error, finding, hint, ordered, warning
+from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
 from ..._base.received import one_line
@@ -31,48 +32,8 @@ from .formats import as_known
 from .recipe import parse, planned_env, secrets
 from .spec import MODEL
 
-_TEXTS: Spec = {"type": "list", "default": [], "elements": {"type": "str"}}
-_VALUES: Spec = {
-    "type": "map",
-    "default": {},
-    "keys": {"type": "str"},
-    "values": {
-        "any_of": [
-            {"type": "str"},
-            {"type": "bool"},
-            {"type": "number", "min": -1e15, "max": 1e15},
-        ],
-    },
-}
-_COMMON: dict[str, Spec] = {
-    "container": {"type": "str", "required": True, "min": 1},
-    "description": {"type": "str"},
-    "defaults": _VALUES,
-    "env": _VALUES,
-    "mods": _TEXTS,
-    "solo_only": {"type": "bool", "default": False},
-    "cluster_only": {"type": "bool", "default": False},
-    "recipe_version": {},
-    "validated": {"type": "map", "default": {}},
-}
-_EUGR: dict[str, Spec] = {
-    **_COMMON,
-    "name": {"type": "str"},
-    "command": {"type": "str", "required": True},
-    "model": {"type": "str"},
-    "build_args": _TEXTS,
-}
-_SPARKRUN: dict[str, Spec] = {
-    **_COMMON,
-    "model": {"type": "str", "required": True},
-    "model_revision": {"type": "str", "nullable": True},
-    "metadata": {"type": "map", "default": {}},
-    "runtime": {"type": "str", "default": "vllm"},
-    "runtime_version": {},
-    "command": {"type": "str"},
-    "min_nodes": {"type": "int", "min": 1, "default": 1},
-    "max_nodes": {"type": "int", "min": 1, "nullable": True},
-}
+_FORMS = forms("foreign")
+_EUGR, _SPARKRUN = _FORMS["eugr"]["options"], _FORMS["sparkrun"]["options"]
 # sparkrun's keys that prepare, surround or measure the server instead of describing it.
 _LEFT_OUT = frozenset(
     {

@@ -7,10 +7,10 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.findings import Finding, error
+from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson
 from ..._base.place import Place
-from ..._base.schema import Spec
 from ..._base.slice import ContainerEngineSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, SliceContext, Subject
 from ..._host.settings.json_settings import changed_keys, merged
@@ -27,20 +27,7 @@ _FLUSHED = (
     "no container with a published port starts without them, and Docker makes them at its start alone; `nft flush "
     "ruleset`, which a restart of nftables.service does, takes them"
 )
-_REGISTRY: dict[str, Spec] = {
-    "name": {"type": "str", "required": True},
-    "username": {"type": "str", "required": True},
-    "password_file": {"type": "str", "required": True},
-}
-SPEC: Spec = {
-    "type": "map",
-    "default": {},
-    "options": {
-        "daemon": {"type": "map", "keys": {"known": fact("known_names", "dockerd")}},
-        "registries": {"type": "list", "elements": {"type": "map", "options": _REGISTRY}},
-        "restart": {"type": "bool", "default": False},
-    },
-}
+SPEC = forms("container_engine", dockerd={"known": fact("known_names", "dockerd")})["container_engine"]
 # Keys that a reload is enough for (dockerd's reference, "Configuration reload behavior"); of `features` it takes over
 # neither `cdi` nor `containerd-snapshotter`.
 RELOADABLE = (

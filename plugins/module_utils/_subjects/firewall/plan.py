@@ -12,34 +12,12 @@ from collections.abc import Iterable, Iterator
 
 from ..._base.declared_host import Allow, FleetFirewall, HostFirewall
 from ..._base.findings import Finding, error
+from ..._base.forms import forms
 from ..._base.place import Place
-from ..._base.schema import Spec
 from ..._base.slice import Api, FabricSlice, Neighbour, Opening, Rules
 
-_SOURCE = {"type": "str", "expected": "an address or a network, such as 10.0.0.0/8"}
-ALLOW: Spec = {
-    "type": "list",
-    "default": [],
-    "elements": {
-        "type": "map",
-        "options": {
-            "port": {"type": "int", "required": True, "min": 1, "max": 65535},
-            "protocol": {"type": "str", "choices": ["tcp", "udp"], "default": "tcp"},
-            "from": {"type": "list", "default": [], "elements": {"type": "str"}},
-            "reason": {"type": "str", "default": ""},
-        },
-    },
-}
-FLEET: Spec = {"type": "map", "options": {"allow": ALLOW}}
-HOST: Spec = {
-    "type": "map",
-    "default": {},
-    "options": {
-        "state": {"type": "str", "choices": ["closed", "open"]},
-        "allow": ALLOW,
-        "shut": {"type": "list", "default": [], "elements": {"type": "int", "min": 1, "max": 65535}},
-    },
-}
+_FORMS = forms("firewall")
+FLEET, HOST = _FORMS["fleet"], _FORMS["host"]
 
 
 def wrong_sources(allow: Iterable[Allow], place: Place) -> Iterator[Finding]:

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from ..._base.declared_host import HostData
 from ..._base.findings import Finding, host_error
+from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
-from ..._base.schema import Spec
 from ..._base.slice import TuningSlice
 from ..._base.subject import (
     Differences,
@@ -23,26 +23,11 @@ from .files import DEFAULT_TARGET, SYSTEMD, systemd_limit, tuning_files, tuning_
 
 _MEMLOCK = "DefaultLimitMEMLOCK"
 
-SPEC: Spec = {
-    "type": "map",
-    "default": {},
-    "options": {
-        "sysctl": {
-            "type": "map",
-            "keys": {"known": fact("known_names", "sysctl")},
-            "values": {"type": "str", "nullable": True, "min": 1},
-        },
-        "read_ahead_kb": {"type": "int", "nullable": True, "min": 0},
-        "swap": {"type": "bool", "nullable": True},
-        "memlock": {"type": "str", "nullable": True, "pattern": r"unlimited|\d+"},
-        "default_target": {
-            "type": "str",
-            "nullable": True,
-            "pattern": r"[\w-]+\.target",
-            "known": fact("known_names", "target"),
-        },
-    },
-}
+SPEC = forms(
+    "host_tuning",
+    sysctl={"known": fact("known_names", "sysctl")},
+    target={"known": fact("known_names", "target")},
+)["host_tuning"]
 
 
 def host_tuning(settings: HostData) -> TuningSlice:

@@ -7,11 +7,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ..._base.findings import Difference, Finding, Severity
+from ..._base.forms import forms
 from ..._base.layout import MODELS
 from ..._base.place import Place
 from ..._base.proofs import proven
 from ..._base.reading import State
-from ..._base.schema import Spec
 from ..._base.sizes import GIB, size
 from ..._base.slice import VersionsSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, Questions, SliceContext, Subject
@@ -20,31 +20,9 @@ from ..._host.probe import machine, system
 from .known_bad import described, found_bad
 from .obstacles import REBOOT_PENDING, UPDATE_UNPROVED, system_obstacles
 
-# What has a version that can be declared.
-VERSIONED = ("kernel", "driver", "nic_firmware", "docker", "docker_store", "bios", "ota")
 PACKAGES = ("docker.io", "docker-ce", "earlyoom", "nvidia-container-toolkit")
 DOCKER_FOLDER = "/var/lib/docker"
-SPEC: Spec = {
-    "type": "map",
-    "default": {},
-    "options": {
-        "running": {
-            "type": "map",
-            "default": {},
-            "options": {name: {"type": "str", "min": 1, "expected": "a pattern"} for name in VERSIONED},
-        },
-        "held": {
-            "type": "list",
-            "default": [],
-            "elements": {"type": "str", "pattern": r"[a-z0-9][a-z0-9+.-]+"},
-        },
-        "tolerated": {
-            "type": "map",
-            "default": {},
-            "values": {"type": "str", "min": 1, "expected": "why this host may have it"},
-        },
-    },
-}
+SPEC = forms("versions")["versions"]
 
 
 def declared_versions(here: SliceContext) -> VersionsSlice:
