@@ -175,12 +175,12 @@ def test_vllm_whose_worker_is_killed(real_pair: Group) -> None:
     real_pair.fleet.root(HOST, WHOLE)
 
     def harm() -> None:
-        real_pair.until(lambda: real_pair.fleet.ok(HOST, "pgrep -f '[V]LLM::Worker'"), "its workers run", 600)
+        real_pair.until(lambda: real_pair.status(HOST)["state"] == "serving", "it serves", 600)
         real_pair.fleet.root(HOST, "logger -t sudo ' maria : TTY=pts/0 ; USER=root ; COMMAND=/usr/bin/pkill -9 VLLM'")
         real_pair.fleet.root(HOST, "pkill -9 -f '[V]LLM::Worker'")
 
     sentence = _vllm(real_pair, TINY, ["--tensor-parallel-size", "2"], harm=harm)
-    assert "maria ended it by `/usr/bin/pkill -9 VLLM`; its container ended with status 1; see " in sentence
+    assert "maria ended it by `/usr/bin/pkill -9 VLLM`; its container ended with status " in sentence
 
 
 @pytest.mark.whole

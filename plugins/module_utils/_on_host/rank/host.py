@@ -34,7 +34,7 @@ _COMMAND_S = 60
 _ASKED_S = 180
 _ANSWER_S = 10
 # Before an end, in which whoever ended it says so.
-_SCENE_S = 20
+_SCENE_S = 60
 # Docker may just be starting, with this unit or after a crash.
 _DOCKER_S = 120
 _GPU_SPECIFICATION = re.compile(r"""\bkind"?:\s*"?nvidia\.com/gpu(?![\w-])""")
@@ -87,10 +87,10 @@ def killer(pids: Collection[int], since: float, guard: str) -> str:
     return memory.killer(done.stdout, pids)
 
 
-def scene(container: str, identity: str, own: Sequence[str]) -> ends.Scene:
-    """What the host shows of the last seconds of a container. own: units of this collection."""
+def scene(container: str, identity: str, own: Sequence[str], began: float = 0.0) -> ends.Scene:
+    """What the host shows of the last minute of a container, which began then. own: units of this collection."""
     now, fields = time.time(), "--output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER"
-    since = f"{now - _SCENE_S:.0f}"
+    since = f"{max(began, now - _SCENE_S):.0f}"
     asked = ["journalctl", "--no-pager", "--output=json", fields, f"--since=@{since}", "--lines=5000"]
     chosen = ["--since", since, "--until", f"{now:.0f}", "--filter", f"container={container}"]
     chosen += ["--format", '{{.Action}} {{index .Actor.Attributes "signal"}}']

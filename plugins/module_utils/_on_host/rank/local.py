@@ -88,14 +88,12 @@ class LocalRank:
         guard, unit = self._service.guard.unit, self._service.unit
         killer = await asyncio.to_thread(host.killer, self._pids, began, guard)
         cause = causes.cause(container.tail)
-        scene = await asyncio.to_thread(host.scene, self._service.container, container.id, (guard, unit))
+        scene = await asyncio.to_thread(host.scene, self._service.container, container.id, (guard, unit), began)
         who = killer or ends.ended_by(scene, self._pids, status, cause is not None)
         if container is self._container and not self._stopping:
-            reason = f"its container ended {container.last_words(status)}"
-            if who:
-                # what an engine prints when somebody ends it comes of that
-                sure = f"its container ended {container.with_status(status)}"
-                reason = f"{who}; {reason if who.endswith(ends.PERHAPS) else sure}"
+            is_clear = who and cause is None and not who.endswith(ends.PERHAPS)
+            words = container.with_status(status) if is_clear else container.last_words(status)
+            reason = f"{who}; its container ended {words}" if who else f"its container ended {words}"
             lost = cause is not None and cause.elsewhere and not who
             no_memory = bool(killer) or who.startswith(ends.GUARD)
             self._over(End(reason, out_of_memory=no_memory, elsewhere=lost))
