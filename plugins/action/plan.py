@@ -86,6 +86,9 @@ class ActionModule(OnController, Planning):
             problem = f"explain: found {explain!a}; expected a service or host of this run"
             raise AnsibleActionFail(f"{problem}; {did_you_mean(explain, [*hosts, *plan['services']])}")
         if options["show"]:
+            unseen = [name for name in declared.unseen if name in {*hosts} and plan["hosts"][name]["services"]]
+            if unseen and options["format"] == "text":
+                show(f"128 GB assumed of {', '.join(unseen)}, until somebody looks: gb10.fleet.doctor does")
             shown = cast(Plan, {**plan, "findings": judged.shown})
             show(as_json(plan) if options["format"] == "json" else as_text(shown, hosts, _width(), explain))
             if judged.of_plan and for_people() and options["format"] == "text":

@@ -262,7 +262,10 @@ def _type_remedy(spec: Spec, value: object) -> str:
 def _correction(spec: Spec, value: object) -> str:
     """The nearest text that fits, where there is one; else that it has to be another one."""
     if isinstance(value, str) and "pattern" in spec:
+        # of an address the host, or what follows it
+        parts = re.fullmatch(r"\w+://([^/]+)/*(.*?)/*", value)
         for near in (
+            *(parts.groups() if parts else ()),
             value.replace("_", "-"),
             value.replace("_", "-").lower(),
             re.sub(r"[^a-z0-9]+", "-", value.lower()),

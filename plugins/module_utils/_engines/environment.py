@@ -180,7 +180,7 @@ def _unconnected(usable: Usable, slices: Slices, hosts: Sequence[str], place: Pl
             place,
             found=f"no cable between {first} and {second}",
             expected="a cable or a switch between every two hosts of a group",
-            remedy=_or_free(slices, first, second),
+            remedy=f"{_or_free(slices, first, second)}; replicas: {len(hosts)} needs none, where each holds the model",
             reason="every rank exchanges tensors with every other, and NCCL does not go by way of a third",
         )
 

@@ -46,6 +46,8 @@ VARIABLES = (
 )
 # How like ours the parts of a name are that is taken for a slip, by difflib.
 _NEAR = 0.8
+# What people write beside ansible_host, and nothing else reads.
+_OF_HOST = "memory_kib"
 # What our own playbooks register.
 OURS = ("fleet_plan", "fleet_slice", "fleet_state", "fleet_bundle")
 # The options of the role fleet_plan, which a run or an inventory may set.
@@ -223,7 +225,7 @@ def _of_the_fleet(key: str, inventory: Mapping[str, Any], findings: list[Finding
 def is_meant_for_us(name: str) -> bool:
     """Whether a variable is one of ours, maybe misspelt: ``fleet_x``, or nearly that, as ``flet_services``."""
     first, _, rest = name.partition("_")
-    if first == "fleet":
+    if first == "fleet" or name == _OF_HOST:
         return True
     known = [variable.removeprefix("fleet_") for variable in VARIABLES]
     near = difflib.SequenceMatcher(None, first.lower(), "fleet").ratio() >= _NEAR
@@ -243,7 +245,7 @@ def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
             Place(host=hosts[0], more=len(hosts) - 1, variable=name),
             found="unknown variable",
             expected=expected,
-            remedy=did_you_mean(name, VARIABLES),
+            remedy=f"write fleet_host: {{{_OF_HOST}: ...}}" if name == _OF_HOST else did_you_mean(name, VARIABLES),
         )
 
 

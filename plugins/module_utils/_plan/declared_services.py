@@ -2,7 +2,10 @@
 """``fleet_services``: the shape of a service, and what is wrong with what was written."""
 
 import copy
+import fnmatch
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ from .._base.addresses import EVERYWHERE, is_loopback, wrong_listen
 from .._base.findings import Finding, error, unknown_host
 from .._base.forms import forms
 from .._base.gb10 import facts
-from .._base.place import Place
+from .._base.place import Place, shown
 from .._base.schema import check
 from .._base.sizes import quantity
 from .._engines.declaration import ServiceData
@@ -69,7 +72,7 @@ def read_services(
         if not problems:
             service["model"] = named_model(service["model"])
         if problems:
-            findings += problems
+            findings += [_as_meant(one, named[name]) for one in problems]
             continue
         problems = [*_what(place, service), *_placement(place, service["hosts"], hosts), *_divided(place, service)]
         for replica, own in _replicas(name, service).items():
@@ -87,6 +90,25 @@ def read_services(
             if not any(problem.severity == "error" for problem in of_one):
                 usable[replica] = own
     return usable, [*findings, *_port_clashes(usable)]
+
+
+def _as_meant(problem: Finding, written: object) -> Finding:
+    """With a remedy that works as typed, for what people write by habits from other tools."""
+    key = problem.at.option
+    value = written.get(key) if isinstance(written, Mapping) else None
+    remedy = ""
+    if key in SERVICE["options"]["workload"]["options"]:
+        remedy = f"write workload: {{{key}: {shown(value)}}}"
+    elif key == "image" and isinstance(value, str):
+        remedy = f"write image: {{reference: {shown(value)}}}"
+    elif key == "served_name" and isinstance(value, list) and value and isinstance(value[0], str):
+        remedy = f"write served_name: {shown(value[0])}; fleet_gateway.aliases gives it further names"
+    elif key == "model" and isinstance(value, str):
+        of_hub = re.fullmatch(r"https?://(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(/.*)?", value)
+        remedy = f"write model: {of_hub[1]}" if of_hub else ""
+        if value.startswith("/"):
+            remedy = f"write model: {{repository: ORGANISATION/NAME, source: {{path: {shown(value)}}}}}"
+    return replace(problem, remedy=remedy) if remedy else problem
 
 
 def _replicas(name: str, service: ServiceData) -> dict[str, ServiceData]:
@@ -138,7 +160,10 @@ def _what(place: Place, service: ServiceData) -> Iterator[Finding]:
 
 def _placement(place: Place, chosen: list[str], hosts: Mapping[str, Host]) -> Iterator[Finding]:
     for host in sorted(set(chosen)):
-        if host not in hosts:
+        if host not in hosts and (alike := fnmatch.filter(sorted(hosts), host)):
+            remedy = f"write them: hosts: [{', '.join(alike)}]"
+            yield replace(unknown_host(place.below("hosts"), host, hosts), remedy=remedy)
+        elif host not in hosts:
             yield unknown_host(place.below("hosts"), host, hosts)
         elif chosen.count(host) > 1:
             yield error(

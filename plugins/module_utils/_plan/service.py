@@ -51,6 +51,15 @@ def place(
         return None, findings
     another = overrides.is_another_model(recipe["model"], settings["model"])
     if another:
+        findings.append(
+            hint(
+                "service-model-of-another",
+                where.below("model", "repository"),
+                found=f"{model['repository']}, and the recipe is for {recipe['model']['repository']}",
+                expected="a recipe of this model",
+                remedy="take recipe out, and the one for this model is taken or derived",
+            )
+        )
         recipe, wrong = overrides.without_its_model(recipe, where.below("model", "repository"))
         findings += wrong
     if "weights_bytes" not in settings["model"]:

@@ -57,6 +57,17 @@ class Sources:
         found = _written(self.inventory, SERVICES, {})
         return found if isinstance(found, dict) else {}
 
+    @property
+    def unseen(self) -> list[str]:
+        """Hosts of whose memory nobody knows: it is not declared, and neither doctor nor a start has shown it."""
+        return [
+            name
+            for name, host in self.inventory["hosts"].items()
+            if "memory_kib" not in (host["variables"].get("fleet_host") or {})
+            and not (self.folder / ".fleet/doctor" / f"{name}.json").is_file()
+            and name not in self.observed.boots
+        ]
+
     def with_service(self, name: str, service: Mapping[str, object]) -> Sources:
         """The same with another declaration of a service."""
         services = {**self.services, name: service}

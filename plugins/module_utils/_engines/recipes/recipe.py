@@ -192,6 +192,9 @@ def environment_problems(environment: Mapping[str, object], place: Place, engine
         if name in environment:
             found = "a secret in the environment"
             yield error("recipe-secret", place.below(name), found=found, expected="a file", remedy=remedy)
+    for name in sorted(name for name in environment if name != name.upper() and not name.endswith("_proxy")):
+        found, remedy = "a variable in small letters, which does nothing", f"write {name.upper()}"
+        yield warning("recipe-env-name", place.below(name), found=found, expected="capitals", remedy=remedy)
     for name, value in sorted(environment.items()):
         if name not in secrets(engine) and _is_secret(name.split("_"), value):
             yield _secret(place.below(name))
@@ -405,7 +408,9 @@ class Library:
             return self.recipes[name], []
         folders = ", ".join(map(str, self.folders))
         of_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", name)
+        stem = name.rpartition("/")[2].removesuffix(".yml")
         remedy = f"write model: {name} instead of recipe" if of_hub else self._instead(name[:80])
+        remedy = f'write "{stem}"' if stem in self.recipes else remedy
         return None, [
             error(
                 "recipe-unknown",
