@@ -24,7 +24,7 @@ FLOORS = ["_base", "_on_host", "_facts", "_host", "_stores", "_engines", "_subje
 VLLM = "_engines/vllm"
 INSIDE = {
     "_base/faults": "_base/received _base/subject",
-    "_base/gb10": "_base/layers _base/yaml_text",
+    "_base/gb10": "_base/layout _base/layers _base/yaml_text",
     "_base/forms": "_base/gb10 _base/schema _base/yaml_text",
     "_base/managed": "_base/gb10 _base/slice",
     "_base/owned": "_base/layout",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from . import layout
 from .layers import Layer
 from .yaml_text import read_yaml
 
@@ -53,6 +54,16 @@ def cited_in(text: str) -> dict[str, str]:
     in_it = (name for name in sorted(where) if name in text)  # most are not, which a pattern finds out slowly
     named = [name for name in in_it if re.search(rf"(?<![\w/.]){re.escape(name)}", text)]
     return {name: where[name] or "not published" for name in named}
+
+
+@functools.cache
+def _text(name: str) -> str:
+    return (ROOT / "data" / "texts" / name).read_text("utf-8")
+
+
+def filled(name: str, /, **words: object) -> str:
+    """A file of ``data/texts`` with a word for each ``{name}``, below the comment that says whose it is."""
+    return f"{layout.MARK}\n{_text(name).format(**words)}"
 
 
 def default_layer(section: str) -> Layer:

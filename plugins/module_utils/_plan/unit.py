@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The systemd unit that owns a service's rank on one host."""
 
-from .._base import layout
+from .._base.gb10 import filled
 from .._base.layout import LIBRARY, container, rank_file
 from .._on_host.rank.service import Limits
 
@@ -20,33 +20,13 @@ def rank_unit(service: str, summary: str, limits: Limits, inventory: str) -> str
 
     limits: of its supervisor. inventory: whose service it is; systemd passes over sections of this kind.
     """
-    return f"""\
-{layout.MARK}
-[Unit]
-Description=gb10.fleet: {summary.replace("%", "%%")}
-Wants=network-online.target
-Requires=docker.service
-After=network-online.target docker.service
-StartLimitIntervalSec=0
-
-[Service]
-Type=exec
-NotifyAccess=main
-WorkingDirectory={LIBRARY}
-ExecStart=/usr/bin/python3 -m gb10_rank.supervise {rank_file(service)}
-Restart=always
-RestartSec=5
-RestartPreventExitStatus=3
-WatchdogSec=120
-WatchdogSignal=SIGKILL
-OOMScoreAdjust={OWN_OOM_SCORE_ADJ}
-KillMode=mixed
-TimeoutStopSec={limits.drain_s + 2 * limits.stop_s + 60}
-SyslogIdentifier={container(service)}
-
-[Install]
-WantedBy=multi-user.target docker.service
-
-[X-Gb10Fleet]
-Inventory={inventory}
-"""
+    return filled(
+        "rank.service",
+        summary=summary.replace("%", "%%"),
+        library=LIBRARY,
+        rank_file=rank_file(service),
+        own_oom_score_adj=OWN_OOM_SCORE_ADJ,
+        stop_s=limits.drain_s + 2 * limits.stop_s + 60,
+        container=container(service),
+        inventory=inventory,
+    )

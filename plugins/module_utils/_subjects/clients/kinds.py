@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..._base import layout
-from ..._base.gb10 import fact
+from ..._base.gb10 import fact, filled
 from ..gateway.clients import key_of
 from .declared import HERMES, OPEN_WEBUI, Client, is_secret
 
@@ -155,34 +155,16 @@ def own_secret(kind: str) -> Callable[[str], str]:
 def unit(name: str, client: Client, words: list[str], inventory: str) -> str:
     """The systemd unit. words: of `docker run`. inventory: whose it is; systemd passes over sections of this kind."""
     container = layout.client_container(name)
-    return f"""\
-{layout.MARK}
-[Unit]
-Description=gb10.fleet: {KINDS[client["kind"]].title}, {name}
-Wants=network-online.target
-Requires=docker.service
-After=network-online.target docker.service
-StartLimitIntervalSec=0
-
-[Service]
-Type=exec
-ExecStartPre=/usr/bin/mkdir -p {layout.CLIENTS_STATUS}
-ExecStartPre=/usr/bin/touch {layout.client_started(name)}
-ExecStartPre=-/usr/bin/docker rm --force --volumes {container}
-ExecStart={" ".join(map(_quoted, words))}
-ExecStop=/usr/bin/docker stop --time 30 {container}
-Restart=always
-RestartSec=5
-TimeoutStopSec=60
-SuccessExitStatus=137 143
-SyslogIdentifier={container}
-
-[Install]
-WantedBy=multi-user.target docker.service
-
-[X-Gb10Fleet]
-Inventory={inventory}
-"""
+    return filled(
+        "client.service",
+        title=KINDS[client["kind"]].title,
+        name=name,
+        clients_status=layout.CLIENTS_STATUS,
+        client_started=layout.client_started(name),
+        container=container,
+        command=" ".join(map(_quoted, words)),
+        inventory=inventory,
+    )
 
 
 def _quoted(word: str) -> str:

@@ -5,7 +5,7 @@ The gateways tell each other by VRRP who has it (RFC 9568), each to each, so tha
 Who has it keeps it: one that comes back waits, since a move cuts the answers that come by that address.
 """
 
-from ..._base import layout
+from ..._base.gb10 import filled
 from .declared import GatewayDeclared
 
 # Of the groups of this network none by multicast is ours.
@@ -18,7 +18,8 @@ def config(gateway: GatewayDeclared, host: str, interface: str) -> str:
     address."""
     members, address = gateway["members"], gateway["address"] or ""
     width = 128 if ":" in address else 32
-    return _TEXT.format(
+    return filled(
+        "keepalived.conf",
         host=host,
         interface=interface,
         group=_GROUP,
@@ -28,30 +29,3 @@ def config(gateway: GatewayDeclared, host: str, interface: str) -> str:
         others="".join(f"        {address}\n" for name, address in members.items() if name != host),
         address=f"{address}/{width}",
     )
-
-
-_TEXT = (
-    f"{layout.MARK}\n"
-    + """\
-global_defs {{
-    router_id {host}
-    vrrp_version 3
-}}
-
-vrrp_instance gateway {{
-    state BACKUP
-    nopreempt
-    interface {interface}
-    virtual_router_id {group}
-    priority {priority}
-    advert_int 1
-    check_unicast_src
-    unicast_src_ip {here}
-    unicast_peer {{
-{others}    }}
-    virtual_ipaddress {{
-        {address} dev {interface}
-    }}
-}}
-"""
-)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.addresses import in_url
+from ..._base.gb10 import filled
 from .answers import MOST_BODY, TOO_LARGE, UNFINISHED, answer, no_model
 from .backends import Backend, Endpoint
 from .declared import GatewayDeclared
@@ -54,7 +55,8 @@ def config(gateway: GatewayDeclared, offered: Sequence[Backend]) -> str:
         by_address=_BY_ADDRESS,
         port_part="" if gateway["port"] == 443 else f":{gateway['port']}",
     )
-    return _TEXT.format(
+    return filled(
+        "haproxy.cfg",
         folder=layout.GATEWAY,
         status=layout.GATEWAY_STATUS,
         port=gateway["port"],
@@ -244,126 +246,4 @@ _BY_ADDRESS = f"""\
 _LOG = (
     """'{"client":"%[var(txn.client)]","from":"%[var(txn.from)]","model":"%[var(txn.backend)]","host":"%s","status":%ST,"""
     """"queued_ms":%Tw,"first_byte_ms":%Tr,"ms":%Ta,"sent":%U,"received":%B,"ended":"%tsc"}'"""
-)
-_TEXT = (
-    f"{layout.MARK}\n"
-    + """\
-global
-    log stdout format raw local0
-    stats socket {status}/admin.sock mode 600 level admin
-    user haproxy
-    group haproxy
-    maxconn {all_connections}
-    # an earlier process goes on with its streams after a reload
-    hard-stop-after 24h
-    tune.bufsize {buffer}
-    # buffers at once; more wait, and the unit bounds their memory
-    tune.buffers.limit 4096
-    ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets
-    ssl-default-bind-ciphers ECDHE+AESGCM:ECDHE+CHACHA20
-
-defaults
-    mode http
-    log global
-    option dontlognull
-    # who has gone is computed for no longer; heard only where frontends have it, too
-    option abortonclose
-    option redispatch 1
-    retries 3
-    # nothing of an answer has been sent on then
-    retry-on conn-failure empty-response 503
-    # each token at once: else they wait for a full packet, up to 200 ms
-    option http-no-delay
-    timeout http-request 30s
-    # of a client that has something to say, or to take: its handshake too. A long prefill is not counted
-    timeout client 30s
-{timeouts}    # a host that lost its power says nothing either: its streams end after 25 s
-    option srvtcpka
-    srvtcpka-idle 10s
-    srvtcpka-intvl 5s
-    srvtcpka-cnt 3
-    timeout tunnel 24h
-
-frontend metrics
-    bind {status}/metrics.sock mode 600
-    no log
-    http-request use-service prometheus-exporter
-
-# what an address has open and asks for; gpt0: with a key
-backend {addresses}
-    stick-table type ipv6 size 100k expire 10m store conn_cur,conn_rate(10s),gpt0,gpc0_rate(10s)
-
-backend {clients}
-    stick-table type string len 64 size 10k expire 1m store conn_cur,http_req_rate(10s)
-
-frontend fleet
-    bind :::{port} v4v6 ssl crt {folder}/tls.crt alpn h2,http/1.1
-    maxconn {connections}
-{by_address}    log-format {log}
-    http-error {malformed}
-    http-error {unfinished}
-{strict}    http-request set-var(txn.from) src
-    http-request del-header X-Gateway-Client
-    http-request del-header X-Gateway-From
-    http-request set-var(txn.client) http_auth_bearer,sha2(256),hex,map({folder}/clients.map)
-    http-request set-var(txn.client) req.hdr(x-api-key),sha2(256),hex,map({folder}/clients.map) unless {{ var(txn.client) -m found }}
-    http-request sc-inc-gpc0(0) unless {{ var(txn.client) -m found }}
-    http-request reject if {{ sc0_gpc0_rate gt {keyless} }} ! {{ var(txn.client) -m found }}
-    http-request return status 200 content-type text/plain string ok if {{ path /health }}
-    http-request return {unauthorized} hdr WWW-Authenticate Bearer unless {{ var(txn.client) -m found }}
-    http-request sc-set-gpt0(0) 1
-    http-request track-sc1 var(txn.client) table {clients}
-    http-request return {too_many} {later} if {{ sc1_conn_cur gt {of_client} }} or {{ sc1_http_req_rate gt {asked} }}
-    http-request return status 200 content-type application/json file {folder}/models.json if METH_GET {{ path /v1/models /v1/models/ }}
-    http-request set-var(txn.answer) path,regsub(^/v1/models/,),map({folder}/model_answers.map) if METH_GET {{ path_beg /v1/models/ }}
-    http-request return status 200 content-type application/json lf-string %[var(txn.answer)] if {{ var(txn.answer) -m found }}
-    # engines have more below /v1: adapters from any folder, a way up; a letter written as %2e is none of these
-    http-request return {no_path} unless {{ path_reg {routes} }}
-    http-request return {too_large} if {{ req.body_size gt {body} }}
-    http-request set-var(txn.large) bool(true) if {{ req.body_size gt {usual_body} }}
-    # also where the model is known: over HTTP/2 curl takes an answer before the body's end for a failure
-    http-request wait-for-body time {patience} if METH_POST !{{ var(txn.large) -m bool }}
-    # of a body without a length it is known only now
-    http-request set-var(txn.large) bool(true) if {{ req.body_size gt {usual_body} }}
-    http-request set-var(txn.model) req.hdr(x-model)
-    http-request set-var(txn.model) req.body,json_query('$.model') if METH_POST !{{ var(txn.large) -m bool }} !{{ var(txn.model) -m len gt 0 }}
-    http-request set-var(txn.backend) var(txn.model),map({folder}/models.map)
-    http-request return {no_model} unless {{ var(txn.large) -m bool }} or {{ var(txn.backend) -m found }}
-    http-request set-var(txn.held) var(txn.backend),map({holds})
-    use_backend {bodies} if {{ var(txn.large) -m bool }}
-    use_backend %[var(txn.backend)]_waits if {{ var(txn.held) -m found }}
-    use_backend %[var(txn.backend)]
-{redirect}
-# to the process that reads large bodies
-backend {bodies}
-    stick-table type string len 66 size 10k expire 1m store conn_cur
-    http-request set-log-level silent
-    http-request set-var(txn.size) str(m)
-    http-request set-var(txn.size) str(l) if {{ req.body_size gt {medium} }} or ! {{ req.hdr(content-length) -m found }}
-    http-request set-var(txn.share) var(txn.client),concat(/,txn.size)
-    http-request track-sc2 var(txn.share)
-    http-request return {too_many} {later} if {{ var(txn.size) -m str l }} {{ sc2_conn_cur gt {largest_share} }}
-    http-request return {too_many} {later} if {{ sc2_conn_cur gt {medium_share} }}
-    http-request set-priority-class sc2_conn_cur
-    http-request set-header X-Gateway-Client %[var(txn.client)]
-    http-request set-header X-Gateway-From %[var(txn.from)]
-    http-error {unread} {later}
-    use-server largest if {{ var(txn.size) -m str l }}
-    use-server medium unless {{ var(txn.size) -m str l }}
-    server medium {bodies_status}/bodies.sock maxconn {medium_bodies}
-    server largest {bodies_status}/bodies.sock maxconn {largest_bodies}
-
-# and back from it, with their model
-frontend large
-    bind {status}/large.sock mode 660
-    log-format {log}
-    http-request set-var(txn.client) req.hdr(x-gateway-client)
-    http-request set-var(txn.from) req.hdr(x-gateway-from)
-    http-request del-header X-Gateway-Client
-    http-request del-header X-Gateway-From
-    http-request set-var(txn.backend) req.hdr(x-model),map({folder}/models.map)
-    http-request set-var(txn.held) var(txn.backend),map({holds})
-    use_backend %[var(txn.backend)]_waits if {{ var(txn.held) -m found }}
-    use_backend %[var(txn.backend)]
-{backends}"""  # noqa: E501 - what HAProxy reads is one line
 )

@@ -4,6 +4,7 @@
 from pathlib import PurePath
 
 from ..._base import layout
+from ..._base.gb10 import filled
 from .reading import ADDRESS_CONFIG, ADDRESS_PROGRAM, BODIES_CONFIG, CONFIG
 
 # How long running streams may go on when the gateway is stopped.
@@ -38,7 +39,11 @@ def units(inventory: str, *, floats: bool) -> dict[str, str]:
             [],
             inventory,
         ),
-        **({layout.GATEWAY_ADDRESS_UNIT: _ADDRESS.format(**_ADDRESS_WORDS, inventory=inventory)} if floats else {}),
+        **(
+            {layout.GATEWAY_ADDRESS_UNIT: filled("address.service", **_ADDRESS_WORDS, inventory=inventory)}
+            if floats
+            else {}
+        ),
     }
 
 
@@ -48,48 +53,19 @@ def _unit(what: str, order: str, config: str, folder: str, before: list[str], in
     begins = "\n".join(f"ExecStartPre={command}" for command in before)
     reloads = "\n".join(f"ExecReload={command}" for command in [*before, "/bin/kill -USR2 $MAINPID"])
     name = PurePath(folder).name
-    return f"""\
-{layout.MARK}
-[Unit]
-Description=gb10.fleet: {what}
-{order}
-StartLimitIntervalSec=0
-
-[Service]
-Type=notify
-Group=haproxy
-RuntimeDirectory={name}
-RuntimeDirectoryMode=0710
-{begins}
-ExecStart=/usr/sbin/haproxy -Ws -f {config}
-{reloads}
-KillMode=mixed
-KillSignal=SIGUSR1
-TimeoutStopSec={_STOP_S}
-SuccessExitStatus=143
-Restart=always
-RestartSec=2
-LimitNOFILE=65536
-MemoryMax={_MEMORY_MIB}M
-OOMScoreAdjust=-500
-NoNewPrivileges=yes
-PrivateTmp=yes
-ProtectHome=yes
-ProtectSystem=strict
-ReadWritePaths={folder}
-ProtectKernelTunables=yes
-ProtectKernelModules=yes
-ProtectControlGroups=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-CapabilityBoundingSet=CAP_NET_BIND_SERVICE CAP_SETUID CAP_SETGID CAP_KILL
-SyslogIdentifier={name}
-
-[Install]
-WantedBy=multi-user.target
-
-[X-Gb10Fleet]
-Inventory={inventory}
-"""
+    return filled(
+        "gateway.service",
+        what=what,
+        order=order,
+        name=name,
+        begins=begins,
+        config=config,
+        reloads=reloads,
+        stop_s=_STOP_S,
+        memory_mib=_MEMORY_MIB,
+        folder=folder,
+        inventory=inventory,
+    )
 
 
 _ADDRESS_WORDS = {
@@ -99,43 +75,3 @@ _ADDRESS_WORDS = {
     "folder": PurePath(layout.GATEWAY_ADDRESS_UNIT).stem,
 }
 # Whose gateway does not run gives the address away; one that runs again asks for it again.
-_ADDRESS = (
-    f"{layout.MARK}\n"
-    + """\
-[Unit]
-Description=gb10.fleet: the gateways' floating address
-BindsTo={gateway}
-After={gateway}
-StartLimitIntervalSec=0
-
-[Service]
-Type=exec
-RuntimeDirectory={folder}
-ExecStartPre={program} --config-test --use-file {config}
-ExecStart={program} --dont-fork --vrrp --log-console --no-syslog --use-file {config} \
-    --pid /run/{folder}/keepalived.pid --vrrp_pid /run/{folder}/vrrp.pid
-ExecReload={program} --config-test --use-file {config}
-ExecReload=/bin/kill -HUP $MAINPID
-KillMode=mixed
-Restart=always
-RestartSec=2
-MemoryMax=64M
-OOMScoreAdjust=-500
-NoNewPrivileges=yes
-PrivateTmp=yes
-ProtectHome=yes
-ProtectSystem=strict
-ReadWritePaths=/run/{folder}
-ProtectKernelModules=yes
-ProtectControlGroups=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK AF_PACKET
-CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_NET_BROADCAST
-SyslogIdentifier={folder}
-
-[Install]
-WantedBy={gateway}
-
-[X-Gb10Fleet]
-Inventory={inventory}
-"""
-)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ..._base import layout
 from ..._base.declared_host import HostData
 from ..._base.findings import Finding, error
-from ..._base.gb10 import fact
+from ..._base.gb10 import fact, filled
 from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._base.sizes import gib, size
@@ -85,34 +85,7 @@ def _is_enabled(settings: HostData) -> bool:
 
 def _unit(term: int, kill: int) -> str:
     words = f"{layout.MEMORY_GUARD_PROGRAM} {term} {kill} {fact('group', 'oom_score_adj')}"
-    return f"""\
-{layout.MARK}
-[Unit]
-Description=gb10.fleet: ends an engine before the host runs out of memory
-StartLimitIntervalSec=0
-
-[Service]
-ExecStart=/usr/bin/python3 -I {words}
-Restart=always
-RestartSec=1
-RestartPreventExitStatus=3
-OOMScoreAdjust=-1000
-DynamicUser=true
-AmbientCapabilities=CAP_KILL CAP_IPC_LOCK
-CapabilityBoundingSet=CAP_KILL CAP_IPC_LOCK
-NoNewPrivileges=true
-ProtectSystem=strict
-ProtectHome=true
-PrivateTmp=true
-PrivateDevices=true
-PrivateNetwork=true
-RestrictAddressFamilies=AF_UNIX
-LimitMEMLOCK=infinity
-TasksMax=10
-
-[Install]
-WantedBy=multi-user.target
-"""
+    return filled("memory_guard.service", command=words)
 
 
 MEMORY_GUARD = Subject("memory_guard", SPEC)

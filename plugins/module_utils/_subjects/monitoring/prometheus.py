@@ -9,7 +9,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.addresses import in_url
-from ..._base.gb10 import fact
+from ..._base.gb10 import fact, filled
 from .declared import Alerts, MonitoringDeclared
 
 CONFIG, RULES = f"{layout.MONITORING}/prometheus.yml", f"{layout.MONITORING}/rules.yml"
@@ -233,26 +233,12 @@ def metrics_unit(inventory: str) -> str:
 def _unit(
     what: str, command: str, more: str, inventory: str, *, user: str = "DynamicUser=true\n", memory_mib: int = 128
 ) -> str:
-    return f"""\
-{layout.MARK}
-[Unit]
-Description=gb10.fleet: {what}
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-ExecStart={command}
-{user}{more}MemoryMax={memory_mib}M
-Restart=always
-RestartSec=5
-NoNewPrivileges=true
-ProtectSystem=strict
-ProtectHome=true
-PrivateTmp=true
-
-[Install]
-WantedBy=multi-user.target
-
-[X-Gb10Fleet]
-Inventory={inventory}
-"""
+    return filled(
+        "monitoring.service",
+        what=what,
+        command=command,
+        user=user,
+        more=more,
+        memory_mib=memory_mib,
+        inventory=inventory,
+    )

@@ -10,7 +10,7 @@ import hmac
 
 from ..._base import layout
 from ..._base.addresses import in_url
-from ..._base.gb10 import fact
+from ..._base.gb10 import fact, filled
 from ..._base.slice import PhoenixSlice
 from .declared import PhoenixDeclared, is_key
 
@@ -102,59 +102,24 @@ def _server(phoenix: PhoenixDeclared, inventory: str) -> str:
         "ALLOWED_SANDBOX_PROVIDERS": "NONE",
     }
     lines = "".join(f"Environment=PHOENIX_{name}={value}\n" for name, value in variables.items())
-    return f"""\
-{layout.MARK}
-[Unit]
-Description=gb10.fleet: Phoenix, which keeps the traces of requests
-StartLimitIntervalSec=0
-
-[Service]
-ExecStart={layout.PHOENIX_TOOL}/bin/phoenix serve
-EnvironmentFile={SECRETS}
-Environment=HOME={layout.PHOENIX_DATA}
-{lines}StateDirectory={layout.PHOENIX_DATA.rpartition("/")[2]}
-MemoryMax={fact("phoenix", "memory_gib")}G
-OOMScoreAdjust=500
-{_SHARED}
-[Install]
-WantedBy=multi-user.target
-
-[X-Gb10Fleet]
-Inventory={inventory}
-"""
+    return filled(
+        "phoenix.service",
+        phoenix_tool=layout.PHOENIX_TOOL,
+        secrets=SECRETS,
+        phoenix_data=layout.PHOENIX_DATA,
+        lines=lines,
+        state=layout.PHOENIX_DATA.rpartition("/")[2],
+        memory_gib=fact("phoenix", "memory_gib"),
+        shared=_SHARED,
+        inventory=inventory,
+    )
 
 
 def _socket(phoenix: PhoenixDeclared, inventory: str) -> str:
-    return f"""\
-{layout.MARK}
-[Unit]
-Description=gb10.fleet: where Phoenix is reached
-StartLimitIntervalSec=0
-
-[Socket]
-ListenStream={url(phoenix).removeprefix("http://")}
-FreeBind=true
-
-[Install]
-WantedBy=sockets.target
-
-[X-Gb10Fleet]
-Inventory={inventory}
-"""
+    return filled("phoenix.socket", address=url(phoenix).removeprefix("http://"), inventory=inventory)
 
 
 def _proxy(inventory: str) -> str:
-    return f"""\
-{layout.MARK}
-[Unit]
-Description=gb10.fleet: leads to Phoenix in its own network
-Requires={layout.PHOENIX_UNIT}
-After={layout.PHOENIX_UNIT}
-JoinsNamespaceOf={layout.PHOENIX_UNIT}
-
-[Service]
-ExecStart=/lib/systemd/systemd-socket-proxyd 127.0.0.1:{_INSIDE}
-{_SHARED}
-[X-Gb10Fleet]
-Inventory={inventory}
-"""
+    return filled(
+        "phoenix_proxy.service", phoenix_unit=layout.PHOENIX_UNIT, inside=_INSIDE, shared=_SHARED, inventory=inventory
+    )
