@@ -5,7 +5,6 @@ import textwrap
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.asked import FORM, request
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import ask_command
@@ -40,9 +39,8 @@ class ActionModule(Documented, Asking):
         show(_paragraph("you:  ", options["question"]))
         show(_paragraph(f"{name}: ", found["answer"].strip()[:_MOST_SHOWN] or "(it thought, and said nothing)"))
         show(f"      first token after {found['first_s']:.2f} s{speed}")
-        if options["plan"]:
-            plan = options["plan"]
-            show(f"ask it: {ask_command(plan['services'][name], head_of(plan, name))}")
+        if options["endpoint"]:
+            show(f"ask it: {ask_command(options['endpoint'], service, proof['request'])}")
         for line in options["end"]:
             show(line)
         return {"changed": False, **found}

@@ -19,6 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fittin
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.trying import FOLDER
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
     FLEET,
+    Row,
     fits_table,
     kept_text,
     read_table,
@@ -30,7 +31,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import wri
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show, warn
 
 
-def read_hosts(found: Iterable[dict[str, Any]], variables: dict[str, Any]) -> dict[str, Host]:
+def read_hosts(found: Iterable[Row], variables: dict[str, Any]) -> dict[str, Host]:
     """What `init_info` read of the hosts that `init_hosts` found. AnsibleActionFail where one was not read."""
     hosts = {}
     for one in found:

@@ -24,6 +24,8 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnCo
 from ansible_collections.gb10.fleet.plugins.plugin_utils._questions import agreed
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
+Options = dict[str, Any]
+
 
 class ActionModule(OnController):
     def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
@@ -36,7 +38,7 @@ class ActionModule(OnController):
             raise AnsibleActionFail(f"{problem}; write -i localhost, in front of gb10.fleet.try; nothing was changed")
         return _decided(hosts, options, folder)
 
-    def _begin(self, options: dict[str, Any], folder: Path) -> dict[str, Any]:
+    def _begin(self, options: Options, folder: Path) -> dict[str, Any]:
         """Shows what would be done, asks, and writes the inventory by which it can be kept and taken away."""
         width = max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
         plan: Plan = options["plan"]
@@ -58,7 +60,7 @@ class ActionModule(OnController):
         return {"changed": not self._task.check_mode}
 
 
-def _decided(hosts: dict[str, Host], options: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _decided(hosts: dict[str, Host], options: Options, folder: Path) -> dict[str, Any]:
     """The service, and the inventory that declares it. AnsibleActionFail where nothing can be tried."""
     ours = _before(folder, hosts)
     library, _findings = load_all([ROOT / "recipes"])

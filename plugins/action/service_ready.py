@@ -23,6 +23,8 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless
 
 POLL_S = 3.0
 PROGRESS_S = 15.0
+# The longer it takes, the rarer are the lines.
+_LONGEST_PAUSE_S = 120.0
 # What is read of a line of a start's log. An engine's own are shorter; a publisher's code may print any.
 _LONGEST_LINE = 2000
 
@@ -65,7 +67,7 @@ class ActionModule(Documented, Asking):
 
     def _wait(self, service: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         """Readings until one says ready; AnsibleActionFail when one says that it never will, or time is up."""
-        began = shown = time.monotonic()
+        began, shown = time.monotonic(), PROGRESS_S
         unit, limit = service["unit"], service["proof"]["startup_limit_s"]
         restarts: int | None = None
         while True:
@@ -81,8 +83,8 @@ class ActionModule(Documented, Asking):
                     f"{unit} did not answer within {limit} s; its last output: {harmless(now.text)}; "
                     "a larger model needs a larger startup_limit_s in its recipe"
                 )
-            if time.monotonic() - shown > PROGRESS_S:
-                shown = time.monotonic()
+            if waited > shown:
+                shown += min(shown, _LONGEST_PAUSE_S)
                 show(f"{self._host}: {service['name']}: {waited:.0f} of at most {limit} s: {now.text[:160]}")
             time.sleep(POLL_S)
 

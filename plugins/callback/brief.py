@@ -34,7 +34,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core carries no 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._handle_warnings(dict(result.result))
 
-    def _nothing(self, *_words: Any, **_named: Any) -> None:
+    def _nothing(self, *_words: object, **_named: object) -> None:
         """What goes well is no line."""
 
     v2_playbook_on_task_start = _nothing

@@ -22,9 +22,9 @@ options:
   spoken:
     description: The tokens a second that others report.
     type: float
-  plan:
-    description: C(plan) of M(gb10.fleet.plan). With it a command is shown that asks the same.
-    type: dict
+  endpoint:
+    description: Of the service in C(plan) of M(gb10.fleet.plan). With it a command is shown that asks something.
+    type: str
   end:
     description: Lines to show below.
     type: list

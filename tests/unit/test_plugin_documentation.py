@@ -72,3 +72,12 @@ def test_what_several_modules_share_of_check_mode_is_in_a_fragment() -> None:
     written = [yaml.safe_load(documentation(module)).get("attributes", {}) for module in MODULES]
     times = Counter(one["check_mode"]["description"] for one in written if "check_mode" in one)
     assert [text for text, count in times.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_key_of_an_answer_is_one_that_ansible_makes_a_truth_value_of(module: str) -> None:
+    """Found: ansible-core 2.21 made False of the text "" in a key called failed, and no service could be proved."""
+    found = importlib.import_module(f"ansible_collections.gb10.fleet.plugins.modules.{module}")
+    answer = yaml.safe_load(found.RETURN) or {}
+    taken = {"changed", "failed", "skipped", "unreachable", "finished"}
+    assert {name for name in answer if name in taken and answer[name]["type"] != "bool"} == set()

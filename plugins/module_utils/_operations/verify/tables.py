@@ -18,6 +18,7 @@ from ..._base.plan import Plan
 from ..._base.ranks import rank_of
 from ..._base.report import table
 from ..._base.sizes import duration, size
+from ..._base.slice import ExampleRequest, ServiceSlice
 from .gateway import model_rows
 from .ranks import SERVING, health, problems
 
@@ -93,11 +94,10 @@ def _curl(service: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     return f"curl {trusted}{key}{service['endpoint']}/models"
 
 
-def ask_command(service: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+def ask_command(endpoint: str, here: ServiceSlice, example: ExampleRequest) -> str:
     """The same for a question."""
-    example = here["proof"]["request"]
     body = {key: value for key, value in example["body"].items() if key in ("model", "messages", "prompt")}
-    front = _curl(service, here).removesuffix("/v1/models").removesuffix("/models")
+    front = _curl({"endpoint": endpoint}, here).removesuffix("/v1/models").removesuffix("/models")
     return f"{front}{example['path']} -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body))}"
 
 
