@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.forms import forms
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models import gguf
 from hypothesis import given, settings
@@ -55,11 +56,11 @@ def test_a_whole_header_is_read(tmp_path: Path) -> None:
 def test_a_plan_s_facts_are_checked_where_they_are_read() -> None:
     facts = gguf.facts_of([read(TEXT)])
     assert json.loads(json.dumps(facts)) == facts
-    checked, findings = check(gguf.FACTS, facts["gguf"], "here")
+    checked, findings = check(forms("gguf")["facts"], facts["gguf"], "here")
     assert (checked, findings) == (facts["gguf"], [])
     assert facts["gguf"]["kv_heads"] == [8, 8]
     assert sum(facts["gguf"]["blocks"]) + facts["gguf"]["input"] + facts["gguf"]["output"] == facts["gguf"]["total"]
-    assert check(gguf.FACTS, {**facts["gguf"], "blocks": "many"}, "here")[1]
+    assert check(forms("gguf")["facts"], {**facts["gguf"], "blocks": "many"}, "here")[1]
 
 
 U32 = struct.pack("<II", 4, 7)
@@ -148,7 +149,7 @@ def test_the_tool_writes_what_a_recipe_names(
     tool: Any = __import__("gguf_facts")
     file = write(tmp_path / "small.gguf", SHAPE)
     assert tool.main([str(file)]) == 0
-    assert check(gguf.FACTS, json.loads(capsys.readouterr().out)["gguf"], "here")[1] == []
+    assert check(forms("gguf")["facts"], json.loads(capsys.readouterr().out)["gguf"], "here")[1] == []
     with file.open("r+b") as stream:
         stream.truncate(len(TEXT))
     assert tool.main([str(file)]) == 1

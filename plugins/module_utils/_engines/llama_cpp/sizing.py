@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..._base.findings import Finding, error, hint
+from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.layers import Value
 from ..._base.place import Place
 from ..._base.schema import check
 from ..._base.sizes import MIB, gib, quantity
-from ..._facts.models.gguf import FACTS, PROJECTOR
 from ..interface import EMPTY_POOL
 from ..kept import Keeps, kept
 from ..memory.boots import boot_key, own_calibration
@@ -23,6 +23,7 @@ from . import projector
 from .buffers import Buffers, Settings, buffers, known, largest_cache
 from .launch import slots
 
+_FORMS = forms("gguf")
 _SOURCE = "the file's own header"
 _KEPT_PROMPTS_MIB = 8192  # by itself
 _KEEPS = {
@@ -133,7 +134,7 @@ def facts_of(config: Mapping[str, object] | None, name: str | None) -> tuple[Map
     if config is None:
         return None, []
     place = Place(thing=f"recipes/configs/{name}.json", option="gguf")
-    facts, findings = check(FACTS, config.get("gguf"), place)
+    facts, findings = check(_FORMS["facts"], config.get("gguf"), place)
     if not findings and len(facts["kv_heads"]) != len(facts["blocks"]):
         findings = [
             error(
@@ -157,7 +158,7 @@ def _projector_of(placed: Placed) -> tuple[Mapping[str, Any] | None, list[Findin
         found, expected = f"nothing is known of {placed.model['mmproj']}", "projector in the file of model.config"
         remedy = "python tools/gguf_facts.py FILE.gguf MMPROJ.gguf writes it"
         return None, [_not_judged(placed, found, expected, remedy)]
-    facts, findings = check(PROJECTOR, written, place)
+    facts, findings = check(_FORMS["projector"], written, place)
     if not findings and facts["kind"] not in projector.KNOWN:
         found = f"a projector of the kind {facts['kind']}: its weights are planned, and not what it computes in"
         findings = [_not_judged(placed, found, f"one of {', '.join(projector.KNOWN)}", "watch its first picture")]

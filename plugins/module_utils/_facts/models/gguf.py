@@ -14,8 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..._base.schema import Spec
-
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _DEFAULT_ALIGNMENT = 32
@@ -248,42 +246,12 @@ def _is_whole(value: object) -> bool:
 
 # --- what a plan needs of it ---------------------------------------------------------------------------------------
 
-_COUNT: Spec = {"type": "int", "required": True, "min": 0, "max": _MOST_SIZE}
-_FLAG: Spec = {"type": "bool", "required": True}
-_COUNTS: Spec = {"type": "list", "required": True, "min": 1, "max": _MOST_LAYERS, "elements": {"type": "int", "min": 0}}
-# What `facts_of` makes, as a file beside a recipe holds it.
-FACTS: Spec = {
-    "type": "map",
-    "expected": "what tools/gguf_facts.py writes of a model's file",
-    "options": {
-        "architecture": {"type": "str", "required": True},
-        "name": {"type": "str", "default": ""},
-        "blocks": _COUNTS,
-        "kv_heads": _COUNTS,
-        **dict.fromkeys(("files", "input", "output", "total", "context", "embedding", "feed_forward"), _COUNT),
-        **dict.fromkeys(("expert_feed_forward", "experts_used", "vocabulary", "heads"), _COUNT),
-        **dict.fromkeys(("key_length", "value_length", "window"), _COUNT),
-        "experts": {**_COUNT, "required": False, "default": 0},
-    },
-}
-# What `projector_of` makes, likewise.
-PROJECTOR: Spec = {
-    "type": "map",
-    "expected": "what tools/gguf_facts.py writes of a projector's file",
-    "options": {
-        "kind": {"type": "str", "required": True},
-        **dict.fromkeys(("total", "layers", "width", "feed_forward", "picture", "patch", "merge", "into"), _COUNT),
-        **dict.fromkeys(("pixel_bytes", "projection"), _COUNT),
-        **dict.fromkeys(("first", "normed_first"), _FLAG),
-        "deep": {"type": "list", "required": True, "max": _MOST_LAYERS, "elements": {"type": "int", "min": 0}},
-    },
-}
 _BLOCK = re.compile(r"blk\.(\d{1,4})\..+")
 _OUTPUT = ("output.weight", "output_norm.weight", "output.bias")
 
 
 def facts_of(headers: Sequence[Header]) -> dict[str, Any]:
-    """What a plan is made from, of a model's files in their order: ``{"gguf": FACTS}`` as JSON values.
+    """What a plan is made from, of a model's files in their order: ``{"gguf": FACTS}``, by ``data/forms/gguf.yml``.
 
     Raises GgufError. Of sizes in bytes: ``blocks`` of each layer, ``input`` of what looks tokens up, ``output`` of what
     makes logits.
@@ -344,7 +312,7 @@ _DEEP = re.compile(r"v\.deepstack\.(\d{1,4})\.norm\.weight")
 
 
 def projector_of(header: Header) -> dict[str, Any]:
-    """What a plan is made from, of the file that makes tokens of pictures: ``{"projector": PROJECTOR}``.
+    """What a plan is made from, of the file that makes tokens of pictures: ``{"projector": FACTS}``.
 
     Raises GgufError. total: bytes of its tensors. picture, patch: edges in pixels. merge: patches of a token, in one
     direction. into: numbers of a token. pixel_bytes: of one number of the first matrix. projection: bytes of the last

@@ -10,7 +10,7 @@ from ..._base.place import Place
 from .compare import Difference as Compared
 from .compare import differences
 from .conditions import NAMES
-from .form import BETTER
+from .figures import BETTER
 from .sweep import Point, points
 
 # A minute or two of a service. More rounds than a comparison needs at least, since an hour lies between its two sides.

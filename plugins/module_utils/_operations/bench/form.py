@@ -5,105 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ..._base.forms import forms
 from ..._base.received import checked, parsed
-from ..._base.schema import Spec
+from .figures import BETTER, VALUES
 from .sweep import Point
 
 MOST_BYTES = 8 << 20
-_MOST = 1e12
-_TEXT: Spec = {"type": "str", "required": True, "max": 4096}
-_COUNT: Spec = {"type": "int", "required": True, "min": 0, "max": _MOST}
-_FIGURE: Spec = {"type": "number", "required": True, "min": 0, "max": _MOST}
-_NAMES: Spec = {"type": "list", "required": True, "max": 1000, "elements": {"type": "str", "max": 4096}}
-
-# figure: whether more of it is better.
-BETTER = {"first token ms": False, "next token ms": False, "tokens/s": True}
 # Shown and not compared: they follow from the others, or one moment makes them. prompt tokens/s: of all that the engine
 # read meanwhile, what an image became among it.
 SHOWN = ("request ms", "requests/s", "peak tokens/s", "prompt tokens/s")
-# Of one run, whatever wrote it; `EngineSpec.load_keys` has their names there, and the rest is kept as it is.
-_LOAD: Spec = {
-    "type": "map",
-    "options": {
-        **dict.fromkeys(("completed", "answered"), _COUNT),
-        "failed": {"type": "int", "default": 0, "min": 0, "max": _MOST},
-        **dict.fromkeys((*BETTER, "duration"), _FIGURE),
-        **{figure: {"type": "number", "min": 0, "max": _MOST} for figure in SHOWN},
-    },
-}
-_TRAFFIC: Spec = {"type": "map", "required": True, "options": dict.fromkeys(("busy", "answered", "prompted"), _FIGURE)}
-# What a host answers of one run, or without a point of what it would measure.
-ANSWER: Spec = {
-    "type": "map",
-    "options": {
-        "seen": {
-            "type": "map",
-            "required": True,
-            "options": {
-                **dict.fromkeys(("image", "kernel", "model"), _TEXT),
-                "driver": {"type": "str", "nullable": True, "default": None, "max": 4096},
-            },
-        },
-        "result": {"type": "str", "default": "", "max": 1 << 20},
-        "seconds": {"type": "number", "default": 0, "min": 0, "max": _MOST},
-        **{name: {**_TRAFFIC, "required": False, "nullable": True, "default": None} for name in ("before", "after")},
-    },
-}
-_POINT: Spec = {
-    "type": "map",
-    "options": {
-        "name": _TEXT,
-        **dict.fromkeys(("prompt", "answer", "at_once", "requests"), _COUNT),
-        "depth": {"type": "int", "default": 0, "min": 0, "max": _MOST},
-        "rate": {"type": "number", "default": 0.0, "min": 0, "max": _MOST},
-        "image": {"type": "str", "default": "", "max": 16},
-    },
-}
-_POSITIVE: Spec = {"type": "number", "min": 1e-9, "max": _MOST}
-CONDITIONS: Spec = {
-    "type": "map",
-    "required": True,
-    "options": {
-        **dict.fromkeys(("engine", "image", "kernel", "model"), _TEXT),
-        **{name: {"type": "str", "nullable": True, "default": None, "max": 4096} for name in ("driver", "release")},
-        "flags": _NAMES,
-        "variables": {"type": "map", "required": True, "max": 1000, "values": {"type": "str", "max": 4096}},
-        "hosts": _COUNT,
-    },
-}
-VALUES: Spec = {
-    "type": "map",
-    "required": True,
-    "max": 1000,
-    "values": {
-        "type": "map",
-        "options": {
-            figure: {"type": "list", "required": True, "min": 1, "max": 1000, "elements": _POSITIVE}
-            for figure in BETTER
-        },
-    },
-}
-RUN: Spec = {
-    "type": "map",
-    "options": {
-        **dict.fromkeys(("name", "service", "at", "profile", "definition"), _TEXT),
-        "conditions": CONDITIONS,
-        "points": {"type": "list", "required": True, "min": 1, "max": 1000, "elements": _POINT},
-        "values": VALUES,
-        "shown": {
-            "type": "map",
-            "default": {},
-            "max": 1000,
-            "values": {
-                "type": "map",
-                "options": {
-                    figure: {"type": "list", "default": [], "max": 1000, "elements": _FIGURE} for figure in SHOWN
-                },
-            },
-        },
-        "raw": {"type": "list", "required": True, "max": 100_000, "elements": {"type": "map"}},
-    },
-}
+_FORMS = forms("bench", values=VALUES)
+_LOAD, ANSWER, RUN = _FORMS["load"], _FORMS["answer"], _FORMS["run"]
 
 
 class NotWholeError(ValueError):

@@ -14,7 +14,8 @@ from ..._engines.registry import ENGINES
 from .canary import night_points
 from .compare import LEAST, Difference, differences
 from .conditions import NAMES, conditions, differing, other_profile, unlike
-from .form import BETTER, run
+from .figures import BETTER
+from .form import run
 from .owner import owner_points
 from .sweep import DEFAULTS, Point, asked, points, problems, services_of, steps, words, wrong_points
 

@@ -7,8 +7,8 @@ Its words and its result are those of release 0.4.0 (llama_benchy/config.py, run
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..._base.forms import forms
 from ..._base.received import checked, parsed
-from ..._base.schema import Spec
 from .form import MOST_BYTES, NotWholeError
 from .sweep import SPARE_TOKENS, Point
 
@@ -16,27 +16,8 @@ RELEASE = "0.4.0"
 # Requests of one token beside the measured one: two that count what a chat template adds, three that measure how long
 # the smallest answer takes.
 _SMALL_REQUESTS = 5
-_POSITIVE: Spec = {"type": "number", "min": 0, "max": 1e12}
-_METRIC: Spec = {
-    "type": "map",
-    "nullable": True,
-    "default": None,
-    "options": {"values": {"type": "list", "required": True, "max": 1000, "elements": _POSITIVE}},
-}
-_RUN: Spec = {
-    "type": "map",
-    "options": {
-        **{name: {"type": "int", "required": True} for name in ("context_size", "prompt_size", "response_size")},
-        **dict.fromkeys(("pp_throughput", "tg_throughput", "e2e_ttft"), _METRIC),
-    },
-}
-_RESULT: Spec = {
-    "type": "map",
-    "options": {
-        "version": {"type": "str", "required": True, "max": 64},
-        "benchmarks": {"type": "list", "required": True, "max": 1000, "elements": _RUN},
-    },
-}
+_FORMS = forms("bench_owner")
+_RUN, _RESULT = _FORMS["run"], _FORMS["result"]
 
 
 def owner_points(context: int | None, prompts: Sequence[int], depths: Sequence[int], answer: int) -> list[Point]:

@@ -7,7 +7,8 @@ from statistics import geometric_mean
 from typing import Any
 
 from .compare import ASKED_PERCENT, MOST_ROUNDS, Difference
-from .form import BETTER, SHOWN
+from .figures import BETTER
+from .form import SHOWN
 from .owner import RELEASE, community_table
 
 # Of a plot, in its own units.

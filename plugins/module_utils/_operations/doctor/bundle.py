@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..._base.findings import FleetError, refusal
+from ..._base.forms import forms
 from ..._base.plan import Plan
 from ..._base.schema import Spec, check
 from ..._base.slice import Slice
@@ -22,20 +23,8 @@ from ..._subjects.state import READS
 FORMAT = 1
 # A file of more is none of ours.
 LIMIT = 4 << 20
-_ANY: Spec = {"type": "map", "required": True}
-BUNDLE: Spec = {
-    "type": "map",
-    "options": {
-        "format": {"type": "int", "required": True, "choices": [FORMAT], "expected": f"format {FORMAT}"},
-        "host": {"type": "str", "required": True},
-        "slice": _ANY,
-        "drift": _ANY,
-        "state": _ANY,
-        "unknown": _ANY,
-        "changes": {"type": "list", "required": True, "elements": {"type": "str"}},
-        "together": {"type": "list", "required": True, "elements": {"type": "map"}},
-    },
-}
+_FORM: Spec = {"type": "int", "required": True, "choices": [FORMAT], "expected": f"format {FORMAT}"}
+BUNDLE = forms("doctor", format=_FORM)["doctor"]
 
 # Parts of a reading that nothing private is in once addresses and numbers are replaced.
 _PARTS = (

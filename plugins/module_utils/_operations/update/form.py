@@ -5,7 +5,7 @@ from typing import Any
 
 from ..._base.received import LINE, checked, parsed
 from ..._base.schema import Spec
-from ..bench.form import VALUES
+from ..bench.figures import VALUES
 
 # In this order; the last two are of an update that is put back.
 STAGES = ("kept", "installing", "installed", "back", "restored")

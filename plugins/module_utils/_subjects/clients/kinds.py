@@ -7,19 +7,18 @@ Hermes Agent 0.19.0 was run by these settings behind HAProxy 3.0.11 (its package
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..._base import layout
-from ..._base.gb10 import fact, filled
+from ..._base.gb10 import ROOT, fact, filled
+from ..._base.yaml_text import read_yaml
 from ..gateway.clients import key_of
 from .declared import HERMES, OPEN_WEBUI, Client, is_secret
 
 IN_SETTINGS = "/run/gb10"  # the client's folder, in its container
 IN_CERTIFICATES = "/run/gb10-certificates"  # what the host trusts
 _BUNDLE = f"{IN_CERTIFICATES}/ca-certificates.crt"
-# The variable by which Hermes' settings name the gateway's key.
-_HERMES_KEY = "GB10_GATEWAY_KEY"
 
 
 @dataclass(frozen=True)
@@ -45,49 +44,12 @@ class Kind:
     start: str
     memory_limit: int
     key: str
-    capabilities: tuple[str, ...] = ()
+    capabilities: Sequence[str] = ()
     health: str = "/health"
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-KINDS: Mapping[str, Kind] = {
-    OPEN_WEBUI: Kind(
-        "Open WebUI",
-        8080,
-        "/app/backend/data",
-        "bash /app/backend/start.sh",
-        4 << 30,
-        "OPENAI_API_KEY",
-        env={
-            # by these alone, also after a change: else the database keeps what it was first given
-            "ENABLE_PERSISTENT_CONFIG": "false",
-            "ENABLE_OLLAMA_API": "false",
-            "ENABLE_SIGNUP": "false",
-            # its default of 10 s is shorter than a busy host's answer
-            "AIOHTTP_CLIENT_TIMEOUT_MODEL_LIST": "30",
-            # nothing is loaded or reported at a start
-            "OFFLINE_MODE": "true",
-            "HF_HUB_OFFLINE": "1",
-            "RAG_EMBEDDING_ENGINE": "openai",
-            "AUDIO_STT_ENGINE": "openai",
-            "ENABLE_VERSION_UPDATE_CHECK": "false",
-            "ANONYMIZED_TELEMETRY": "false",
-            "DO_NOT_TRACK": "true",
-            "SCARF_NO_ANALYTICS": "true",
-        },
-    ),
-    HERMES: Kind(
-        "Hermes Agent",
-        8642,
-        "/opt/data",
-        "/opt/hermes/docker/entrypoint-dispatch.sh gateway run",
-        8 << 30,
-        _HERMES_KEY,
-        # its start gives the data to an account of its own, and goes on as that
-        capabilities=("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"),
-        env={"API_SERVER_ENABLED": "true", "API_SERVER_HOST": "0.0.0.0", "API_SERVER_PORT": "8642"},
-    ),
-}
+KINDS = {name: Kind(**row) for name, row in read_yaml((ROOT / "data" / "clients.yml").read_text("utf-8")).items()}
 
 
 def environment(client: Client, way: Way) -> dict[str, str]:
@@ -114,7 +76,9 @@ def settings(client: Client, way: Way, model: str, context: int | None) -> dict[
             "max_tokens": fact("clients", "hermes_max_tokens"),
             **length,
         },
-        "providers": {"fleet": {"name": "fleet", "base_url": way.url, "key_env": _HERMES_KEY, "default_model": model}},
+        "providers": {
+            "fleet": {"name": "fleet", "base_url": way.url, "key_env": KINDS[HERMES].key, "default_model": model}
+        },
     }
     return {"config.yaml": json.dumps(words, indent=1) + "\n"}
 

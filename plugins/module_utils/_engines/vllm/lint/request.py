@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...._base.findings import Finding, FleetError
+from ...._base.forms import forms
 from ...._base.place import Place, keys_of
 from ...._base.schema import Spec, check, options_of
 from ...._facts.models.facts import model_of
@@ -18,53 +19,15 @@ from ..text.image_facts import FAMILIES, Image, image_of
 from .wording import error, hint, warning
 
 MOST_WORDS = 2000
-_TEXT: Spec = {"type": "str", "nullable": True}
-# YAML reads a bare 8000 among the words as a number.
-_WORD: Spec = {"any_of": [{"type": "str"}, {"type": "number"}], "expected": "text"}
-_WORDS: Spec = {
-    "type": "list",
-    "elements": _WORD,
-    "max": MOST_WORDS,
-    "expected": f"a list of {MOST_WORDS} words at most",
-}
-_YES_NO: Spec = {"type": "bool"}
-
-IMAGE: Spec = {
-    "type": "map",
-    "options": {
-        "reference": {"type": "str", "required": True},
-        "digest": _TEXT,
-        "family": {"type": "str", "choices": [*FAMILIES]},
-        "entrypoint": _TEXT,
-        "vllm": _TEXT,
-        "source": {},
-    },
-}
-MOUNT: Spec = {
-    "type": "map",
-    "options": {"source": {"type": "str"}, "target": {"type": "str", "required": True}, "read_only": _YES_NO},
-}
 # What is known beside the command and its model, by the key that has it.
 _FACTS = {"host": Host, "group": Group, "service": Service}
-INPUT: Spec = {
-    "type": "map",
-    "options": {
-        "argv": _WORDS,
-        "env": {"type": "map", "values": {"type": "str", "nullable": True}},
-        "command": {"any_of": [{"type": "str"}, _WORDS], "expected": "a docker run command, as text or words"},
-        "vllm_version": _TEXT,
-        "image": {"any_of": [{"type": "str"}, IMAGE], "expected": "an image's reference, or a recipe's map of it"},
-        "entrypoint": _TEXT,
-        "mounts": {"type": "list", "elements": MOUNT},
-        "container": {"type": "map", "values": {"type": "list", "elements": {"type": "str"}}},
-        "model": {"type": "map"},
-        **{name: {"type": "map", "options": options_of(kind)} for name, kind in _FACTS.items()},
-        "catalogue": STORED,
-        "silence": {"type": "map", "values": {"type": "str", "min": 1, "expected": "the reason"}},
-        "place": {"type": "str"},
-        "reported": {"type": "str"},
-    },
-}
+INPUT = forms(
+    "lint",
+    most_words={"max": MOST_WORDS, "expected": f"a list of {MOST_WORDS} words at most"},
+    family={"type": "str", "choices": [*FAMILIES]},
+    catalogue=STORED,
+    **{name: Spec(type="map", options=options_of(kind)) for name, kind in _FACTS.items()},
+)["launch"]
 
 
 @dataclass(frozen=True)
