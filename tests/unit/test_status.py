@@ -18,7 +18,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tabl
 )
 
 GIB = 1 << 30
-PLAN: dict[str, Any] = {"hosts": {}, "services": {"pair": {"hosts": ["spark-2", "spark-3"]}}, "clients": []}
+PLAN: dict[str, Any] = {
+    "hosts": {},
+    "services": {"pair": {"hosts": ["spark-2", "spark-3"], "speed": None}},
+    "clients": [],
+}
 SUPERVISOR: dict[str, Any] = {
     "state": "serving",
     "since": "2026-11-21T19:00:00+00:00",
@@ -116,6 +120,13 @@ def test_the_table_has_a_row_a_rank_and_a_line_a_problem() -> None:
     assert "spark-3: pair, rank 1: no word from the head" in text
 
 
+@pytest.mark.parametrize(("running", "cell"), [(1, "12.3 of about 74 "), (4, "12.3 of about 200 "), (0, "12.3  ")])
+def test_the_rate_stands_beside_what_is_expected_of_these_requests(running: int, cell: str) -> None:
+    speed = {"alone": {"total": 74.0}, "together": {"requests": 16, "total": 540.0}}
+    plan = PLAN | {"services": {"pair": {"hosts": ["spark-2"], "speed": speed}}}
+    assert cell in status_table(plan, ["pair"], {("spark-2", "pair"): rank(running=running)}, {}).splitlines()[1]
+
+
 def test_a_host_that_can_not_be_asked_has_its_row() -> None:
     text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank()}, {"spark-3": ("unreachable", "no \n route")})
     assert "unreachable" in text.splitlines()[2]
@@ -128,7 +139,10 @@ def test_three_hundred_stopped_hosts_are_three_paragraphs_and_three_rows() -> No
         host: {"services": [{"name": f"chat-{host}", "memory_bytes": GIB, "key": None, "tls": None}]} for host in hosts
     }
     kv = {"tokens": None, "context": None, "bytes": None}
-    services = {f"chat-{host}": {"hosts": [host], "kv": kv, "endpoint": "e", "served_name": "m"} for host in hosts}
+    services = {
+        f"chat-{host}": {"hosts": [host], "speed": None, "kv": kv, "endpoint": "e", "served_name": "m"}
+        for host in hosts
+    }
     plan = {"gateway": None, "clients": [], "services": services, "hosts": here}
     causes: list[tuple[Stopped, str]] = [
         ("unreachable", "ssh: connect to host {0}.lan port 22: No route to host"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a planned service is expected to reach."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,6 +41,17 @@ def speed_of(placed: Placed, flags: Mapping[str, Any], slots: int) -> ServiceSpe
         "prompt": PROMPT,
         "pays": _pays(shape, setup),
     }
+
+
+def expected_total(speed: ServiceSpeed | None, running: float) -> float | None:
+    """Tokens a second of all requests that are worked on now; None where no forecast says."""
+    if speed is None or running < 1:
+        return None
+    alone, together = speed["alone"], speed["together"]
+    if together is None:
+        return alone["total"] if running < 1.5 else None
+    place = min(1.0, math.log(running) / math.log(together["requests"]))
+    return float(alone["total"] ** (1 - place) * together["total"] ** place)
 
 
 def setup_of(placed: Placed, shape: Shape, flags: Mapping[str, Any]) -> Setup:

@@ -14,11 +14,12 @@ from typing import Any, Literal
 
 from ..._base.causes import by_cause
 from ..._base.findings import of_sudo
-from ..._base.plan import Plan
+from ..._base.plan import Plan, ServiceSpeed
 from ..._base.ranks import rank_of
 from ..._base.report import table
 from ..._base.sizes import duration, size
 from ..._base.slice import ExampleRequest, ServiceSlice
+from ..._engines.speed.served import expected_total
 from .gateway import model_rows
 from .ranks import SERVING, health, problems
 
@@ -202,6 +203,7 @@ def status_table(
         for number, host in enumerate(plan["services"][name]["hosts"]):
             unseen = _unseen(host, stopped, "not asked")
             row, sentences = rank_shown(name, number, host, ranks.get((host, name)), unseen)
+            row["tokens/s"] += _of_expected(plan["services"][name]["speed"], ranks.get((host, name)))
             rows.append((row, (host, name) in ranks))
             lines += [(host, sentence) for sentence in sentences]
     lines += [(host, problem) for host, gateway in gateways.items() for problem in gateway["problems"]]
@@ -216,6 +218,13 @@ def status_table(
     below = "\n".join(_paragraphs(plan, lines)) or "no problems"
     parts = (*(table(part) for part in (_few(rows, "health"), behind, used) if part), below)
     return "\n\n".join(part for part in parts if part)
+
+
+def _of_expected(speed: ServiceSpeed | None, rank: Mapping[str, Any] | None) -> str:
+    """What the plan forecasts for the requests that run now; empty while none does."""
+    supervisor = (rank["supervisor"] if rank else None) or {}
+    expected = expected_total(speed, supervisor.get("running") or 0)
+    return f" of about {expected:.0f}" if expected and supervisor.get("tokens_per_s") else ""
 
 
 def _gateway_rows(host: str, plan: Plan, gateway: Mapping[str, Any]) -> Iterator[dict[str, str]]:
