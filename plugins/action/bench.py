@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench import of_plan
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import share_lines
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import Measured, share_lines
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import MOST_BYTES, earlier
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.report import (
     comparison,
@@ -49,7 +49,7 @@ def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
     found = of_plan.compared(runs, paired)
     for one in runs:
         show("\n".join([f"{one['name']}:", *table(one), *text_tables(one)]))
-    for line in share_lines(options["plan"]["services"][options["service"]]["speed"], runs[-1]):
+    for line in share_lines(options["plan"]["services"][options["service"]]["speed"], Measured("", runs[-1])):
         show(line)
     if found:
         show("\n".join([f"{runs[1]['name']} against {runs[0]['name']}:", *comparison(found)]))

@@ -21,7 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Unknown
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import name_of, night, skipped
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import judged
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import Measured, judged
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import earlier
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import head, run_of, watched
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
@@ -108,7 +108,7 @@ class ActionModule(OnController):
     ) -> list[Difference | Unknown]:
         """What the benchmarks of services say. Keeps those that later nights are compared with."""
         found: list[Difference | Unknown] = []
-        nights: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        nights: dict[str, Measured] = {}
         names = watched(plan, options["service"])
         for host in hosts if options["speeds"] else ():
             answer = (hostvars.raw_get(host).get("drift_bench") or {}).get("services")
@@ -122,7 +122,7 @@ class ActionModule(OnController):
                     continue
                 done = [{**one, "point": Point(**one["point"])} for one in measured["results"]]
                 tonight = run_of(plan, name, name_of(name), datetime.now(UTC), measured["seen"], done)
-                nights[name] = host, tonight
+                nights[name] = Measured(host, tonight)
                 path = Path(options["speeds"]) / f"{name_of(name)}.json"
                 kept = own_files.read(path, partial(earlier, what=path.name), self._note)
                 judged_night = night(host, name, kept, tonight, plan["drift"]["slower_percent"])

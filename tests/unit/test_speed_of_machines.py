@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import ROUNDS, night, night_points
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import (
+    Measured,
     below_forecast,
     judged,
     share_lines,
@@ -49,30 +50,30 @@ def measured(name: str, rate: float, seed: int, noise: float = 0.01, **under: An
     )
 
 
-def fleet(day: int, slow: dict[str, float], rate: float = WELL) -> dict[str, tuple[str, dict[str, Any]]]:
+def fleet(day: int, slow: dict[str, float], rate: float = WELL) -> dict[str, Measured]:
     """A night of eight like machines; each is a little faster or slower than the others, always alike."""
     nights = {}
     for number in range(8):
         own = 1 + 0.02 * math.sin(number)
-        nights[f"s{number}"] = f"h{number}", measured(f"s{number}", slow.get(f"s{number}", own * rate), day)
+        nights[f"s{number}"] = Measured(f"h{number}", measured(f"s{number}", slow.get(f"s{number}", own * rate), day))
     return nights
 
 
 def test_a_machine_that_was_always_slow_is_found_without_any_other() -> None:
     sick = measured("chat", SICK, 1)
     assert night("titan", "chat", sick, measured("chat", SICK, 2), 5).findings == ()  # it is its own measure
-    (one,) = judged({"chat": ("titan", sick)}, {"chat": SPEED})
+    (one,) = judged({"chat": Measured("titan", sick)}, {"chat": SPEED})
     assert one.severity == "warning" and "44 % of the memory's limit" in one.sentence()
     assert "AC power" in one.remedy and "48.1 to 99.9" in one.expected
-    assert judged({"chat": ("titan", measured("chat", WELL, 1))}, {"chat": SPEED}) == []
-    assert [*below_forecast("titan", "chat", None, sick)] == []
+    assert judged({"chat": Measured("titan", measured("chat", WELL, 1))}, {"chat": SPEED}) == []
+    assert [*below_forecast("chat", None, Measured("titan", sick))] == []
 
 
 def test_a_noisy_minute_is_no_slow_machine() -> None:
     noisy = measured("chat", 50.0, 1)
     point = next(one["name"] for one in noisy["points"] if one["at_once"] == 1)
     noisy["values"][point]["next token ms"][0:2] = [40.0, 45.0]
-    assert judged({"chat": ("titan", noisy)}, {"chat": SPEED}) == []
+    assert judged({"chat": Measured("titan", noisy)}, {"chat": SPEED}) == []
 
 
 def test_one_of_eight_is_named_by_its_twins() -> None:
@@ -89,7 +90,8 @@ def test_a_service_that_is_slow_everywhere_names_no_machine() -> None:
 
 def test_another_image_or_host_is_no_twin() -> None:
     other = measured("b", WELL, 1, image="sha256:2")
-    nights = {"a": ("h1", measured("a", 0.8 * WELL, 1)), "b": ("h2", other), "c": ("h1", measured("c", WELL, 1))}
+    nights = {"a": Measured("h1", measured("a", 0.8 * WELL, 1)), "b": Measured("h2", other)}
+    nights["c"] = Measured("h1", measured("c", WELL, 1))
     assert judged(nights, {}) == []
 
 
@@ -100,13 +102,16 @@ def test_a_healthy_fleet_is_left_alone_for_a_hundred_days() -> None:
 
 
 def test_a_benchmark_shows_the_share_of_the_limit() -> None:
-    (line,) = share_lines(SPEED, measured("chat", WELL, 1))
+    (line,) = share_lines(SPEED, Measured("", measured("chat", WELL, 1)))
     assert "77 % of the memory's limit of 96; expected 74, 48.1 to 99.9" in line
-    assert share_lines(None, measured("chat", WELL, 1)) == []
+    assert share_lines(None, Measured("", measured("chat", WELL, 1))) == []
 
 
 @pytest.mark.parametrize("at_once", [[4], []])
 def test_a_run_without_a_single_request_shows_none(at_once: list[int]) -> None:
     found = measured("chat", SICK, 1)
     found["points"] = [point for point in found["points"] if point["at_once"] in at_once]
-    assert share_lines(SPEED, found) == [] and judged({"chat": ("titan", found)}, {"chat": SPEED}) == []
+    assert (
+        share_lines(SPEED, Measured("titan", found)) == []
+        and judged({"chat": Measured("titan", found)}, {"chat": SPEED}) == []
+    )

@@ -14,7 +14,7 @@ from .of_model import shape_of
 _FORMS = forms("speed", engine={"type": "str", "default": DEFAULT, "choices": [*ENGINES]})
 
 
-def forecast_case(case: Mapping[str, Any]) -> dict[str, Any]:
+def forecast_case(case: Mapping[str, object]) -> dict[str, Any]:
     """As `api.forecast`."""
     checked, findings = check(_FORMS["case"], case, "forecast")
     if findings:
@@ -32,5 +32,5 @@ def forecast_case(case: Mapping[str, Any]) -> dict[str, Any]:
     return {**forecast(shape, setup, load, factors)}
 
 
-def _load(written: Mapping[str, Any]) -> Load:
+def _load(written: Mapping[str, int]) -> Load:
     return Load(**{key: written[key] for key in _FORMS["load"]["options"]})

@@ -14,7 +14,7 @@ _WHOLE = 2.0
 
 
 def shape_of(
-    config: Mapping[str, Any], weights: int | None, repository: str = "", quantization: str | None = None
+    config: Mapping[str, object], weights: int | None, repository: str = "", quantization: str | None = None
 ) -> Shape | None:
     """None where config.json lacks the shape, and of a model that makes no tokens one by one. weights: bytes of the
     files, None where nobody has seen them."""

@@ -23,7 +23,7 @@ _BITS = {"fp8": 1.0, "nvfp4": 0.5625, "fp4": 0.5625, "q8_0": 1.0625, "q4_0": 0.5
 _DRAFT_COUNTS = ("num_speculative_tokens", "max_draft_len")
 
 
-def speed_of(placed: Placed, flags: Mapping[str, Any], slots: int) -> ServiceSpeed | None:
+def speed_of(placed: Placed, flags: Mapping[str, object], slots: int) -> ServiceSpeed | None:
     """None for a service that makes no tokens, and for a model whose config.json is not known. slots: requests that it
     works on at once."""
     if placed.recipe["kind"] != CHAT or not isinstance(placed.config, Mapping):
@@ -54,7 +54,7 @@ def expected_total(speed: ServiceSpeed | None, running: float) -> float | None:
     return float(alone["total"] ** (1 - place) * together["total"] ** place)
 
 
-def setup_of(placed: Placed, shape: Shape, flags: Mapping[str, Any]) -> Setup:
+def setup_of(placed: Placed, shape: Shape, flags: Mapping[str, object]) -> Setup:
     """How a placed service runs, by its decided options. Engines write the same by few names."""
     name, hosts = placed.engine.spec.name, len(placed.hosts)
     stages = next((many for key in _PIPELINE if (many := quantity(flags.get(key)))), 1)

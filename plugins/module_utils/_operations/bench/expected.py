@@ -4,7 +4,8 @@
 An earlier run of the same machine shows neither: one that was slow from its first day is its own measure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from statistics import geometric_mean, median
 from typing import Any
 
@@ -23,8 +24,17 @@ _CAUSES = (
 )
 
 
-def rates(run: Mapping[str, Any]) -> list[float]:
+@dataclass(frozen=True)
+class Measured:
+    """A run, as `form.run`, and the host of its endpoint."""
+
+    host: str
+    run: Mapping[str, Any]
+
+
+def rates(one: Measured) -> list[float]:
     """Tokens a second of one request alone, of each round with the shortest prompt."""
+    run = one.run
     alone = [point for point in run["points"] if point["at_once"] == 1 and not point["image"] and not point["rate"]]
     if not alone:
         return []
@@ -32,9 +42,9 @@ def rates(run: Mapping[str, Any]) -> list[float]:
     return [1000 / value for value in run["values"][shortest["name"]][_NEXT] if value > 0]
 
 
-def share_lines(speed: ServiceSpeed | None, run: Mapping[str, Any]) -> list[str]:
+def share_lines(speed: ServiceSpeed | None, one: Measured) -> list[str]:
     """What one request gets of what the memory gives, for a person."""
-    found = rates(run)
+    found = rates(one)
     if speed is None or not found:
         return []
     rate, alone = geometric_mean(found), speed["alone"]
@@ -44,16 +54,16 @@ def share_lines(speed: ServiceSpeed | None, run: Mapping[str, Any]) -> list[str]
     ]
 
 
-def below_forecast(host: str, service: str, speed: ServiceSpeed | None, run: Mapping[str, Any]) -> Iterator[Difference]:
-    """A finding where every round is slower than the forecast's low end. host: of the endpoint."""
-    found = rates(run)
+def below_forecast(service: str, speed: ServiceSpeed | None, one: Measured) -> Iterator[Difference]:
+    """A finding where every round is slower than the forecast's low end."""
+    found = rates(one)
     if speed is None or not found or max(found) >= speed["alone"]["low"]:
         return
     alone, rate = speed["alone"], geometric_mean(found)
     yield Difference(
         "warning",
         "bench-below-forecast",
-        _place(host, service),
+        _place(one.host, service),
         found=f"one request gets {rate:.3g} tok/s, {100 * rate / alone['limit']:.0f} % of the memory's limit",
         expected=f"{alone['low']:.3g} to {alone['high']:.3g} tok/s by the forecast of its plan",
         remedy=_CAUSES,
@@ -61,25 +71,24 @@ def below_forecast(host: str, service: str, speed: ServiceSpeed | None, run: Map
     )
 
 
-def slower_than_twins(nights: Mapping[str, tuple[str, Mapping[str, Any]]]) -> list[Difference]:
-    """A finding for each service that is certainly slower than others that serve the same on other machines. nights:
-    host of the endpoint and run, by service."""
+def slower_than_twins(nights: Mapping[str, Measured]) -> list[Difference]:
+    """A finding for each service that is certainly slower than others that serve the same on other machines."""
     found = []
-    for name, (host, run) in sorted(nights.items()):
+    for name, night in sorted(nights.items()):
         twins = _twins(name, nights)
-        if not twins or not rates(run):
+        if not twins or not rates(night):
             continue
         middle = median(geometric_mean(rates(twin)) for twin in twins)
         like = min(twins, key=lambda twin: abs(geometric_mean(rates(twin)) - middle))
-        slower = [one for one in certainly_slower(like["values"], run["values"], _APART) if one.figure == _NEXT]
+        beyond = certainly_slower(like.run["values"], night.run["values"], _APART)
+        slower = [one.ratio for one in beyond if one.figure == _NEXT]
         if slower:
-            ratio = max(one.ratio for one in slower)
             found.append(
                 Difference(
                     "warning",
                     "bench-behind-twins",
-                    _place(host, name),
-                    found=f"a token takes {ratio:.2f} times as long as with {like['service']}",
+                    _place(night.host, name),
+                    found=f"a token takes {max(slower):.2f} times as long as with {like.run['service']}",
                     expected=f"the speed of {len(twins)} that serve the same with the same image, flags and model",
                     remedy=_CAUSES,
                     reason="measured in the same night, nobody else asking",
@@ -88,27 +97,24 @@ def slower_than_twins(nights: Mapping[str, tuple[str, Mapping[str, Any]]]) -> li
     return found
 
 
-def judged(
-    nights: Mapping[str, tuple[str, Mapping[str, Any]]], speeds: Mapping[str, ServiceSpeed | None]
-) -> list[Difference]:
+def judged(nights: Mapping[str, Measured], speeds: Mapping[str, ServiceSpeed | None]) -> list[Difference]:
     """What a night says of machines. Services that are slow alike say nothing of a machine: there the forecast is off.
     speeds: the plan's forecasts by service."""
-    behind = slower_than_twins(nights)
     alone = [name for name in sorted(nights) if not _twins(name, nights)]
-    below = (one for name in alone for one in below_forecast(nights[name][0], name, speeds.get(name), nights[name][1]))
-    return [*behind, *below]
+    below = (one for name in alone for one in below_forecast(name, speeds.get(name), nights[name]))
+    return [*slower_than_twins(nights), *below]
 
 
-def _twins(name: str, nights: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Sequence[Mapping[str, Any]]:
-    host, run = nights[name]
+def _twins(name: str, nights: Mapping[str, Measured]) -> list[Measured]:
+    night = nights[name]
     return [
         other
-        for its_name, (its_host, other) in nights.items()
+        for its_name, other in nights.items()
         if its_name != name
-        and its_host != host
+        and other.host != night.host
         and rates(other)
-        and other["points"] == run["points"]
-        and all(other["conditions"][key] == run["conditions"][key] for key in DECLARED)
+        and other.run["points"] == night.run["points"]
+        and all(other.run["conditions"][key] == night.run["conditions"][key] for key in DECLARED)
     ]
 
 

@@ -203,7 +203,8 @@ def status_table(
         for number, host in enumerate(plan["services"][name]["hosts"]):
             unseen = _unseen(host, stopped, "not asked")
             row, sentences = rank_shown(name, number, host, ranks.get((host, name)), unseen)
-            row["tokens/s"] += _of_expected(plan["services"][name]["speed"], ranks.get((host, name)))
+            if row["tokens/s"] != "-":
+                row["tokens/s"] += _of_expected(plan["services"][name]["speed"], row["running + waiting"])
             rows.append((row, (host, name) in ranks))
             lines += [(host, sentence) for sentence in sentences]
     lines += [(host, problem) for host, gateway in gateways.items() for problem in gateway["problems"]]
@@ -220,11 +221,11 @@ def status_table(
     return "\n\n".join(part for part in parts if part)
 
 
-def _of_expected(speed: ServiceSpeed | None, rank: Mapping[str, Any] | None) -> str:
-    """What the plan forecasts for the requests that run now; empty while none does."""
-    supervisor = (rank["supervisor"] if rank else None) or {}
-    expected = expected_total(speed, supervisor.get("running") or 0)
-    return f" of about {expected:.0f}" if expected and supervisor.get("tokens_per_s") else ""
+def _of_expected(speed: ServiceSpeed | None, requests: str) -> str:
+    """What the plan forecasts for the requests that run now; empty while none does. requests: as the table has them."""
+    running = requests.partition(" ")[0]
+    expected = expected_total(speed, float(running) if running.isdecimal() else 0)
+    return f" of about {expected:.0f}" if expected else ""
 
 
 def _gateway_rows(host: str, plan: Plan, gateway: Mapping[str, Any]) -> Iterator[dict[str, str]]:
