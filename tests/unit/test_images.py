@@ -323,6 +323,14 @@ def test_without_a_pin_an_image_of_that_name_will_do(store: ImageStore, docker: 
     assert [each.action for each in store.examine([from_registry()])] == ["nothing"]
 
 
+def test_the_host_that_gives_an_image_has_it_from_nobody(store: ImageStore, docker: FakeDocker) -> None:
+    wanted = Wanted(parse_reference("demo:1"), None, "host")
+    with pytest.raises(FleetError, match=r"demo:1: not on this host.*load or build it here.*image-source-absent"):
+        store.examine([wanted])
+    docker.known["demo:1"] = local_image("demo:1", config_of(b"base"))
+    assert [each.action for each in store.examine([wanted])] == ["nothing"]
+
+
 # What came before
 
 

@@ -177,7 +177,8 @@ def _good_enough(wanted: Wanted, here: LocalStore, records: ImageRecords) -> lis
     named = here.named(wanted.reference)
     if wanted.source == "build":
         return [named] if named and _is_of(wanted, named) else []
-    return [named] if named and wanted.source == "registry" else []
+    # what it gives to others it has from nobody
+    return [named] if named and (wanted.source == "registry" or not wanted.peers) else []
 
 
 def _is_of(wanted: Wanted, image: LocalImage) -> bool:
@@ -193,6 +194,14 @@ def _to_bring(step: ImageStep, here: LocalStore, ask: Ask) -> ImageStep:
     if wanted.source == "build" and not wanted.peers:
         _require_unlocked(wanted)
         return replace(step, action="build", moved=None)
+    if not wanted.peers:
+        raise refusal(
+            "image-source-absent",
+            str(wanted.reference),
+            found="not on this host, which image.source names",
+            expected="the image, on the host that gives it to the others",
+            remedy="load or build it here, or name another host in image.source",
+        )
     try:
         offer = ask(wanted)
     except FleetError:

@@ -1,0 +1,115 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A pair that somebody else's script set up is declared while it serves: read, declared, and planned."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from cluster.bare import HOSTS, two_hosts
+from lab.fixtures import Fleet, eventually
+from lab.test_init import THEIRS, environment
+from lab.vllm import images
+
+PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
+COMMIT = "1d4bf0f9f2c34c7d8f0a6b5c4d3e2f1a0b9c8d7e"
+MODEL = f"hub/models--lab--tiny/snapshots/{COMMIT}"
+KEY, TOKEN = "sk-canary-of-theirs-71aa", "hf_canaryOfTheirs52bb"
+# As such scripts do: a container that sleeps, and the server by exec, with addresses and a token of their own.
+SCRIPT = """\
+mkdir -p /home/nvidia/hf/%(model)s /home/nvidia/hf/hub/models--lab--tiny/refs
+cp -r /srv/lab/tiny/. /home/nvidia/hf/%(model)s/
+echo -n %(commit)s > /home/nvidia/hf/hub/models--lab--tiny/refs/main
+docker load --quiet --input /srv/lab/%(archive)s
+docker run --detach --rm --name vllm_node --network host --ipc host --ulimit memlock=-1 --entrypoint sleep \\
+  --env HF_TOKEN=%(token)s --env VLLM_HOST_IP=192.168.177.%(own)d --env NCCL_SOCKET_IFNAME=enp1s0f1np1 \\
+  --volume /home/nvidia/hf:/root/.cache/huggingface %(image)s infinity
+docker exec --detach vllm_node vllm serve /root/.cache/huggingface/%(model)s \\
+  --served-model-name tiny --max-model-len 2048 \\
+  --tensor-parallel-size 2 --nnodes 2 --node-rank %(rank)d --master-addr 192.168.177.11 --master-port 29501 %(more)s
+"""
+LOOK = "find /etc /home/nvidia -newer /root/before -type f ! -name .sudo_as_admin_successful; "  # sudo's own
+LOOK += "docker ps -q --no-trunc; ip -4 -o address; ls /etc/systemd/system"
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Two hosts with a network and a server that others made."""
+    with two_hosts(images.STAND_IN, Path(tmp_path_factory.mktemp("adopt"))) as (fleet, image):
+        name, _, tag = image.rpartition("/")[2].partition(":")
+        for rank, host in enumerate(HOSTS):
+            file = "/etc/netplan/50-theirs.yaml"
+            fleet.root(host, f"umask 77; cat > {file} <<'E'\n{THEIRS % {'n': 11 + rank}}E\nnetplan apply")
+            of_rank = f"--api-key {KEY} --port 8000" if rank == 0 else "--headless"
+            words = {"model": MODEL, "commit": COMMIT, "archive": f"{name}-{tag}.tar", "token": TOKEN, "image": image}
+            fleet.root(host, SCRIPT % {**words, "own": 11 + rank, "rank": rank, "more": of_rank})
+        eventually(lambda: answers(fleet, KEY), "theirs serves")
+        yield fleet
+
+
+def answers(fleet: Fleet, key: str) -> bool:
+    asked = f"curl -sf -m 5 -H 'Authorization: Bearer {key}' http://127.0.0.1:8000/v1/models"
+    return '"tiny"' in fleet.root(HOSTS[0], asked, check=False)
+
+
+def play(fleet: Fleet, folder: Path, *words: str, status: int = 0) -> str:
+    (folder / "password").write_text("nvidia\n")
+    done = subprocess.run(
+        [PLAYBOOK, *words, "--become-password-file", "password"],
+        cwd=folder,
+        env=environment(fleet, folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    screen = done.stdout + done.stderr
+    assert done.returncode == status, screen
+    return screen
+
+
+@pytest.fixture(scope="module")
+def mine(theirs: Fleet, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder in which init was called, and its screen."""
+    folder = tmp_path_factory.mktemp("owner")
+    for host in HOSTS:
+        theirs.root(host, "touch /root/before")
+    before = {host: theirs.root(host, LOOK) for host in HOSTS}
+    words = ("-i", "localhost,", "gb10.fleet.init", "-e", f"host={','.join(HOSTS)}", "-e", "adopt=true")
+    screen = play(theirs, folder, *words)
+    assert {host: theirs.root(host, LOOK) for host in HOSTS} == before
+    assert answers(theirs, KEY)
+    return folder, screen
+
+
+def test_what_serves_is_declared_and_no_secret_left_its_host(mine: tuple[Path, str]) -> None:
+    folder, screen = mine
+    declared = yaml.safe_load((folder / "mine/group_vars/all/fleet.yml").read_text())
+    assert declared["fleet_fabric"]["keeper"] == "others"
+    service = declared["fleet_services"]["tiny"]
+    source = "/home/nvidia/hf/hub/models--lab--tiny"
+    assert service["hosts"] == [*HOSTS] and service["port"] == 8000 and service["served_name"] == "tiny"
+    assert service["model"] == {"revision": COMMIT, "source": {"path": source}}
+    assert service["workload"] == {"max_model_len": 2048}
+    assert "docker stop vllm_node" in screen
+    texts = [screen, *(file.read_text() for file in (folder / "mine").rglob("*.yml"))]
+    assert [text for text in texts if KEY in text or TOKEN in text] == []
+
+
+def test_a_check_names_no_change_of_the_network(theirs: Fleet, mine: tuple[Path, str]) -> None:
+    folder, _screen = mine
+    plan = play(theirs, folder, "-i", "mine/hosts.yml", "gb10.fleet.plan")
+    assert "tiny" in plan
+    check = play(theirs, folder, "-i", "mine/hosts.yml", "gb10.fleet.site", "--check", "--diff", status=2)
+    print(check)
+    assert "port 8000 is taken by the container vllm_node" in " ".join(check.split())
+    assert not re.search(r"netplan|40-cx7", "".join(re.findall(r"^[+-].*$", check, re.MULTILINE))), check
+    assert answers(theirs, KEY)
