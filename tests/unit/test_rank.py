@@ -468,6 +468,13 @@ def test_an_endpoint_that_takes_no_more_is_busy_and_not_sick(status: int, text: 
     )
 
 
+@pytest.mark.parametrize(("at", "cpu_s", "verdict"), [(60, 30, "patient"), (60, 0, "strike"), (330, 30, "hung")])
+def test_an_endpoint_that_seems_idle_may_be_in_its_first_step(at: float, cpu_s: float, verdict: judge.Verdict) -> None:
+    """Found in the lab: vLLM counts a request after its first step, and was ended in one of 130 s as idle and dead."""
+    asked, now = look(at - 30, IDLE), look(at, IDLE, cpu_s)
+    assert judge.after_canary("canary", judge.Life(0), "silent", asked, now, METERED)[0] == verdict
+
+
 # Ranks ------------------------------------------------------------------------------------------------------------
 
 WHO = {"service": "pair", "rank": 1, "definition": "abc", "host": "spark-3"}

@@ -243,7 +243,7 @@ def after_canary(
 
     An answer proves the endpoint. A refusal is a strike, whatever else moves: a token of somebody else does not show
     that a new request is served. Silence beside others' requests is none: a canary queues behind a prefill. Nor is it
-    one where nothing else can be seen, as long as processes work.
+    one as long as processes work: a request is counted by some engines after its first step alone, and it may compile.
     """
     if canary == "answered":
         return "alive", Life(now.at)
@@ -251,7 +251,7 @@ def after_canary(
         return "strike", life
     if verdict != "canary":
         return verdict, life
-    return ("strike" if probes.metrics else _standing(life, asked, now, probes)), life
+    return _standing(life, asked, now, probes), life
 
 
 def wants_canary(verdict: Verdict, now: Look, answered_at: float, limits: Limits) -> bool:

@@ -124,13 +124,15 @@ class Serving:
             before, problem = now, "it gives no metrics" if now.late else ""
             if judge.wants_canary(verdict, now, self._answered_at, limits):
                 answer = await self._canary()
-                if answer.ok or probes.metrics is None:
+                if answer.canary != "refused":
                     now = await self._look(now)
                 verdict, life = judge.after_canary(verdict, life, answer.canary, before, now, probes)
                 problem = f"a canary failed: {answer.error}"
                 if answer.ok:
                     # the canary's own tokens are no proof the next time
                     before = now
+                elif verdict == "patient":
+                    self._report.update(sick=problem)
             if verdict == "alive":
                 strikes = 0
                 self._report.update(sick="")
