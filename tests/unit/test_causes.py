@@ -96,6 +96,12 @@ def test_what_a_client_asked_is_no_cause() -> None:
     assert causes.cause(lines) is None
 
 
+def test_what_only_points_elsewhere_is_no_cause() -> None:
+    """Found in the lab: a killed worker's engine, whose remedy was to compare the recipe with the image."""
+    lines = ["ERROR 11-26 22:33:01 [core.py:1101] EngineCore failed to start.", "RuntimeError: Executor failed."]
+    assert causes.cause(lines) is None
+
+
 def test_without_a_cause_the_last_lines_are_shown() -> None:
     assert causes.explained(["INFO a", "", "INFO b", "INFO c", "INFO d"]) == (
         "the cause is unknown; its last output: INFO b | INFO c | INFO d"

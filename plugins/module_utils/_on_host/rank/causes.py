@@ -232,7 +232,7 @@ _NOISE = re.compile(
 _WRAPPER = re.compile(
     r"root cause|[Ss]ee (?:the )?stack trace|stack trace above|Worker failed with error|[Ee]xecutor worker returned|"
     r"EngineDead|EngineCore (?:encountered|failed to start)|RayTaskError|SystemExit|KeyboardInterrupt|CancelledError|"
-    r"BrokenPipe|^EOFError$|"
+    r"BrokenPipe|Executor failed|^EOFError$|"
     r"ChildFailedError|CalledProcessError|ProcessRaisedException|ProcessExited|ZMQError|scheduler died|"
     r"[Ii]nitialization failed\.?$|Server process|[Ee]ngine process failed|RequestException|Received sigquit|"
     r"output_handler failed|cancelled|Leaking|leaked|resource_tracker|is not a fatal"
