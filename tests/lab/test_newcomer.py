@@ -29,10 +29,10 @@ from .fixtures import Fleet, lab_of
 from .vllm import images
 
 ROOT = Path(__file__).resolve().parents[2]
-QUESTION = re.compile(rb"(?:nowhere\):|\[yes\]|for all:) ")
+QUESTION = re.compile(rb"(?:nowhere\):|\[yes\]|for all:|BECOME password:) ")
 # An answer that comes before Ansible reads is lost.
 AFTER_S = 1.5
-LIMIT_S = 900
+LIMIT_S = 600
 LINES, COLUMNS = 25, 118
 PACKAGE = ["cli", "data", "docs", "galaxy.yml", "inventories", "meta", "playbooks", "plugins", "roles"]
 PLATFORMS = ["manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x86_64"]
