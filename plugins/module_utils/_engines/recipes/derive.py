@@ -4,7 +4,6 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ..._base.findings import Finding, error
 from ..._base.gb10 import facts
@@ -157,9 +156,14 @@ def _why_kind(checkpoint: Checkpoint) -> str:
     return f"the hub calls its task {task}" if task else "by its architecture; the hub names no task"
 
 
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     """A value as YAML reads it back: JSON is YAML, and plain words need no quotes."""
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./:@-]*[\w/]", value)
-    if plain and value.lower() not in ("true", "false", "yes", "no", "on", "off", "null") and ": " not in value:
-        return str(value)
+    if (
+        plain
+        and isinstance(value, str)
+        and value.lower() not in ("true", "false", "yes", "no", "on", "off", "null")
+        and ": " not in value
+    ):
+        return value
     return json.dumps(value, ensure_ascii=False)

@@ -357,7 +357,7 @@ def _number(metadata: Mapping[str, Any], key: str) -> int:
     return int(value) if value is not None and _is_whole(value) and 0 < value < 1 << 31 else 0
 
 
-def _per_layer(value: Any, layers: int) -> list[int]:
+def _per_layer(value: object, layers: int) -> list[int]:
     if isinstance(value, list) and len(value) == layers and all(_is_whole(one) and one >= 0 for one in value):
         return [*value]
-    return [value if _is_whole(value) and value > 0 else 0] * layers
+    return [value if isinstance(value, int) and _is_whole(value) and value > 0 else 0] * layers

@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ...._base.findings import Severity
 from ...._base.gb10 import ROOT
@@ -34,12 +34,12 @@ class _Need(TypedDict, total=False):
     source: str
 
 
-def _met(launch: Launch, key: str, wanted: Any) -> str:
+def _met(launch: Launch, key: str, wanted: str | list[str | None]) -> str:
     """What of a launch meets a condition, as a sentence has it; empty where nothing does."""
     model = launch.model
     if key == "model":
         names = (model.architecture or "", model.repository)
-        return next((name for name in names if re.fullmatch(wanted, name, re.IGNORECASE)), "")
+        return next((name for name in names if re.fullmatch(str(wanted), name, re.IGNORECASE)), "")
     found = {
         "quant_algo": model.quant_algo,
         "family": model.family,
