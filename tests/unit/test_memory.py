@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, fact
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB, gib
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import (
@@ -36,7 +38,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.estimat
     reserve,
     slack,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load, load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load, load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import parse as parse_recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.activations import (
     Start,
     counts,
@@ -48,6 +51,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.runner import Service, start
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.sizing import held_in_flight
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -300,15 +304,70 @@ def fitted(boots: list[dict[str, Any]], pull: float = 2.0) -> list[float]:
     return found
 
 
-def test_constants_that_are_fitted_without_a_family_hold_for_it() -> None:
-    off = []
-    for family in ("super", "qwen", "gemma"):
+def left_out() -> Iterator[tuple[dict[str, Any], float]]:
+    """Each boot, with how much more it took than constants expect that were fitted without its family."""
+    for family in ("super", "qwen", "gemma", "nano"):
         shown = fitted([boot for boot in BOOTS["gb10"] if boot["family"] != family])
-        for boot in (one for one in UNSEEN if one["family"] == family):
+        for boot in (one for one in BOOTS["gb10"] if one["family"] == family):
             parts, size = grown(boot)
-            off.append(abs(sum(part * value for part, value in zip(parts, shown, strict=True)) - size))
+            yield boot, size - sum(part * value for part, value in zip(parts, shown, strict=True))
+
+
+def test_constants_that_are_fitted_without_a_family_hold_for_it() -> None:
+    off = [abs(more) for boot, more in left_out() if boot in UNSEEN]
     assert statistics.median(off) <= 1.5
     assert max(off) <= 3.0
+
+
+def test_the_bounds_hold_for_families_that_the_fit_has_not_seen() -> None:
+    """19 of 20; in the one outside the engine took less, so that the pool was larger."""
+    inside, outside = 0, []
+    for boot, more in left_out():
+        runtime = of_boot(boot).runtime
+        if runtime.low - runtime.expected <= gib(more) <= runtime.high - runtime.expected:
+            inside += 1
+        else:
+            outside.append(more)
+    assert inside / len(BOOTS["gb10"]) >= 0.95
+    assert all(more < 0 for more in outside)
+
+
+def pool_by_plan(boot: dict[str, Any]) -> dict[str, int]:
+    """The line of the KV pool in the plan of a service that is started so."""
+    flags: dict[str, Any] = {"gpu-memory-utilization": boot["share"], "max-model-len": 8192}
+    flags |= {"max-num-seqs": boot["sequences"], "max-num-batched-tokens": boot["tokens"]}
+    model: dict[str, Any] = {"repository": "org/a-model", "config": boot["config"]}
+    model["weights_bytes"] = gib(boot["planned"])
+    if "reads" in boot:
+        drafter = "z-lab/Qwen3.6-35B-A3B-DFlash"
+        flags["speculative-config"] = {"method": "dflash", "model": drafter, "num_speculative_tokens": 15}
+        model["draft"] = {"repository": drafter, "weights_bytes": gib(0.0001)}  # planned has it
+    elif "draft" in boot:
+        flags["speculative-config"] = {"method": boot["draft"], "num_speculative_tokens": 3}
+    if not boot.get("sees", True):
+        flags["limit-mm-per-prompt"] = {"image": 0, "video": 0}
+    status = {"state": "reported", "by": "its owner", "hardware": "GB10"}
+    image = {"reference": "registry.example/vllm:own", "family": "custom", "release": "0.20.1"}
+    written = {"name": "own", "summary": "own", "model": model, "image": image, "flags": flags, "status": status}
+    written["env"] = {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "0"}  # the logs' own is added instead
+    recipe, problems = parse_recipe({**written, "sources": ["its owner"]}, Place())
+    assert recipe is not None, problems
+    library = Library({"own": Recipe("own", recipe, Path("own.yml"))}, (SHIPPED_RECIPES,))
+    services = {"s": {"recipe": "own", "hosts": ["titan"], "port": 8000}}
+    variables = {"fleet_services": services, "fleet_host": {}}
+    plan = plan_fleet({"hosts": {"titan": {"address": "192.0.2.1", "variables": variables}}, "folder": "."}, library)
+    found: dict[str, int] = plan["hosts"]["titan"]["memory"]["s"]["kv_pool"]
+    return found
+
+
+def test_the_plan_expects_the_pools_of_the_eleven_boots() -> None:
+    off, inside = [], 0
+    for boot in UNSEEN:
+        pool, read = pool_by_plan(boot), gib(boot["pool"] + boot.get("graphs", 0))
+        off.append((pool["expected"] - read) / GIB)
+        inside += pool["low"] <= read <= pool["high"]
+    assert statistics.median(map(abs, off)) <= 1.5
+    assert inside == len(UNSEEN)
 
 
 def test_the_bounds_of_a_solo_chat_model_are_no_wider_than_three_gib() -> None:

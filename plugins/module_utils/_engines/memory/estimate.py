@@ -195,12 +195,14 @@ def _estimate(demand: Demand, shown: Calibration | None) -> NonKv | None:
         return NonKv(weights, runtime, graphs, shown.source, shown.source)
     if weights is None:
         return None
-    less, more = _tolerance(demand)
+    less = more = _tolerance(demand)
     if demand.weights_bounds and not (shown and shown.weights is not None):
         low, high = (_of_rank(demand, bound) for bound in demand.weights_bounds)
         if demand.rank_weights:
             low, high = demand.rank_weights.low, demand.rank_weights.high
         less, more = less + weights - low, more + high - weights
+    elif demand.ranks == 1 and demand.sized_by_utilization and not (shown and shown.weights is not None):
+        more += int(weights * fact("memory", "weights_loaded_more"))
     if not demand.enforce_eager and not (shown and shown.graphs is not None):
         more += _graphs_of_many(demand)
     predicted = _predicted_runtime(demand)
@@ -225,16 +227,12 @@ def _of_rank(demand: Demand, weights: int) -> int:
     return math.ceil((weights - demand.weights_copied) / demand.ranks) + demand.weights_copied
 
 
-def _tolerance(demand: Demand) -> tuple[int, int]:
-    """How much less and how much more than predicted a rank may take."""
-    large = demand.max_num_batched_tokens > _FEW_TOKENS
-    if demand.ranks == 1 and demand.activations is not None and large:
-        bounds = fact("memory", "tolerance_large_gib")
-        return gib(bounds["less"]), gib(bounds["more"])
+def _tolerance(demand: Demand) -> int:
+    """How much less or more than predicted a rank may take."""
     name = "tolerance_formula_gib" if demand.activations is not None else "tolerance_gib"
-    if demand.ranks > 1 or (large and demand.activations is None):
+    if demand.ranks > 1 or (demand.max_num_batched_tokens > _FEW_TOKENS and demand.activations is None):
         name = "tolerance_wide_gib"
-    return gib(fact("memory", name)), gib(fact("memory", name))
+    return gib(fact("memory", name))
 
 
 def _graphs_of_many(demand: Demand) -> int:
