@@ -199,7 +199,6 @@ def test_a_spark_tries_on_itself(desk: Fleet) -> None:
         ("gb10 try titan", (), "you ended it"),
         ("gb10 try titan", ("nvidia",), "you ended it"),
         ("gb10 try titan", ("nvidia", "no"), "you said no"),
-        ("gb10 try", (), "no Spark answered"),
         ("gb10 plan", (), "no inventory is here"),
         ("gb10 fly", (), "gb10 knows no 'fly'"),
     ],
