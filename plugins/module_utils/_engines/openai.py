@@ -13,6 +13,8 @@ _SOUND_S = 1.0
 # What engines read of a prompt at once, by their options, and where none is written.
 _BATCHES = ("max-num-batched-tokens", "chunked-prefill-size", "max-num-tokens", "batch-size")
 _BATCH = 8192
+# Where they name the longest request that they take.
+_CONTEXTS = ("max-model-len", "context-length", "max-seq-len", "ctx-size")
 # An answer and the words around a prompt; and the slowest prefill that is no fault, tokens a second.
 _AROUND, _SLOWEST, _LIMIT_S = 128, 50, 120
 _TOOLS = ("enable-auto-tool-choice", "tool-call-parser")
@@ -62,12 +64,13 @@ def example(kind: str, model: str) -> Example:
 def questions(model: str, flags: Mapping[str, Any], context: int | None, sees: bool) -> Iterator[Question]:
     """``{name, request, limit_s, times}`` of what breaks where a short question is answered: a prompt longer than the
     engine reads at once, the same again, which its prefix cache answers, a call of a tool where the service has tools,
-    an image where its model takes images. flags: of the engine. context: of one request. times: its text is sent so
-    often, one after the other.
+    an image where its model takes images. flags: of the engine. context: of one request, None where the plan does not
+    know the model's shape: then what the flags say. times: its text is sent so often, one after the other.
     """
-    batch = next((flags[name] for name in _BATCHES if isinstance(flags.get(name), int) and flags[name] > 0), _BATCH)
+    batch = _whole(flags, _BATCHES, _BATCH)
     # a word is one token, or two of a tokenizer of bytes
-    words = min(batch + batch // 4, ((context or _BATCH) - _AROUND) // 2)
+    longest = context or _whole(flags, _CONTEXTS, _BATCH)
+    words = min(batch + batch // 4, (longest - _AROUND) // 2)
     if words > 0:
         yield _question("a long prompt", model, "a b ", words)
         yield _question("the same prompt again", model, "a b ", words)
@@ -76,6 +79,11 @@ def questions(model: str, flags: Mapping[str, Any], context: int | None, sees: b
     if sees:
         picture = [{"type": "text", "text": "Which color?"}, {"type": "image_url", "image_url": {"url": _IMAGE}}]
         yield _question("an image", model, picture)
+
+
+def _whole(flags: Mapping[str, object], names: Sequence[str], otherwise: int) -> int:
+    """The first of these options that is set to a number above 0."""
+    return next((value for name in names if isinstance(value := flags.get(name), int) and value > 0), otherwise)
 
 
 def _question(name: str, model: str, content: Any, words: int = 0, **more: Any) -> Question:
