@@ -47,14 +47,14 @@ def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
     before, new = _before(options), of_plan.finished_runs(options, datetime.now(UTC))
     runs, paired = [*([before] if before else []), *new], len(new) > 1
     found = of_plan.compared(runs, paired)
-    for one in runs:
-        show("\n".join([f"{one['name']}:", *table(one), *text_tables(one)]))
+    for run in runs:
+        show("\n".join([f"{run['name']}:", *table(run), *text_tables(run)]))
     for line in share_lines(options["plan"]["services"][options["service"]]["speed"], Measured("", runs[-1])):
         show(line)
     if found:
         show("\n".join([f"{runs[1]['name']} against {runs[0]['name']}:", *comparison(found)]))
     show("for measured in its recipe:\n" + recipe_text(runs[-1]))
-    written = {folder / f"{one['name']}.json": json.dumps(one, indent=1) + "\n" for one in new}
+    written = {folder / f"{item['name']}.json": json.dumps(item, indent=1) + "\n" for item in new}
     html = folder / f"{runs[-1]['name']}.html"
     for path, text in {**written, html: page(runs, found, paired)}.items():
         replace_file(path, text.encode())
@@ -68,7 +68,7 @@ def _before(options: Mapping[str, Any]) -> dict[str, Any] | None:
     if not name:
         return None
     path = folder / f"{name}.json"
-    known = sorted(one.stem for one in folder.glob("*.json"))
+    known = sorted(file.stem for file in folder.glob("*.json"))
     if name not in known:
         raise AnsibleActionFail(f'against: no service and no run "{name}"; kept are {", ".join(known) or "none yet"}')
     try:
@@ -79,6 +79,6 @@ def _before(options: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _refuse(found: Iterable[Finding]) -> None:
-    sentences = [one.sentence() for one in found]
+    sentences = [finding.sentence() for finding in found]
     if sentences:
         raise refusal("\n".join(sentences), "refused, as named above: nothing was measured")

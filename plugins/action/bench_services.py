@@ -45,7 +45,7 @@ class ActionModule(Documented, Measuring):
         }
 
     def _measured(self, name: str, given: Mapping[str, Any], variables: dict[str, Any], until: float) -> dict[str, Any]:
-        load, points = given["load"], [Point(**one) for one in given["points"]]
+        load, points = given["load"], [Point(**point) for point in given["points"]]
         if not points:
             return {"unknown": "no prompt of a benchmark fits into its longest request"}
         try:

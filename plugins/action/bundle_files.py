@@ -69,7 +69,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 def _batches(names: Sequence[str], files: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
     batch: list[str] = []
     for name in names:
-        if batch and (len(batch) == _MOST_FILES or sum(files[one]["bytes"] for one in (*batch, name)) > _MOST_BYTES):
+        if batch and (len(batch) == _MOST_FILES or sum(files[item]["bytes"] for item in (*batch, name)) > _MOST_BYTES):
             yield batch
             batch = []
         batch.append(name)

@@ -74,7 +74,7 @@ class ActionModule(OnController):
 
 
 def _named(hosts: list[Examined]) -> str:
-    return ", ".join(one.host for one in hosts)
+    return ", ".join(host.host for host in hosts)
 
 
 def _from_file(path: Path) -> Examined:
@@ -85,44 +85,51 @@ def _from_hosts(plan: Plan, readings: Mapping[str, Reading]) -> list[Examined]:
     states = {host: reading.state for host, reading in readings.items() if reading.state is not None}
     compared = compare(plan, readings, time.strftime("%Y-%m-%d", time.gmtime()))
     of_all = guarded("", "what hosts share", lambda: together(plan, states).items())
-    faults = [*compared.faults, *(one for one in of_all if isinstance(one, Fault))]
-    shared: dict[str, list[Finding]] = dict(one for one in of_all if not isinstance(one, Fault))
+    faults = [
+        *compared.faults,
+        *(finding_or_fault for finding_or_fault in of_all if isinstance(finding_or_fault, Fault)),
+    ]
+    shared: dict[str, list[Finding]] = dict(
+        finding_or_fault for finding_or_fault in of_all if not isinstance(finding_or_fault, Fault)
+    )
     found = []
     for host, reading in sorted(readings.items()):
         if reading.state is None:
             found.append(silent(host, reading.why))
             continue
         bundle = guarded(host, "its file", partial(_bundle, host, plan, reading.state, reading.unknown, compared))
-        found += [_examined(host, one, shared.get(host, [])) for one in bundle]
-    return [replace(one, faults=tuple(_of(one, faults))) for one in found]
+        found += [_examined(host, host_part, shared.get(host, [])) for host_part in bundle]
+    return [replace(item, faults=tuple(_of(item, faults))) for item in found]
 
 
 def _bundle(
     host: str, plan: Plan, state: State, unknown: Mapping[str, str], compared: Result
 ) -> Iterator[dict[str, Any]]:
-    changes = sorted({one.place for one in compared.differences if one.host == host and one.repairs})
+    changes = sorted(
+        {difference.place for difference in compared.differences if difference.host == host and difference.repairs}
+    )
     yield make_bundle(host, plan, state, unknown, changes)
 
 
 def _examined(host: str, bundle: dict[str, Any] | Fault, shared: list[Finding]) -> Examined:
     if isinstance(bundle, Fault):
         return Examined(host, (), None, faults=(bundle,))
-    bundle["together"] = [one.as_dict() for one in shared]
+    bundle["together"] = [finding.as_dict() for finding in shared]
     return examine(bundle)
 
 
 def _of(examined: Examined, faults: list[Fault]) -> Iterator[Fault]:
     """Its own, and those of the fleet that it is in; each once, whoever met it."""
-    mine = [one for one in faults if one.host in ("", examined.host) and examined.bundle is not None]
-    yield from {(one.part, one.slip): one for one in (*mine, *examined.faults)}.values()
+    mine = [fault for fault in faults if fault.host in ("", examined.host) and examined.bundle is not None]
+    yield from {(item.part, item.slip): item for item in (*mine, *examined.faults)}.values()
 
 
 def _write(folder: Path, hosts: list[Examined]) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for one in hosts:
-        if one.bundle is not None:
-            path = folder / f"{one.host}.json"
-            replace_file(path, bundle_text(one.bundle).encode())
+    for host in hosts:
+        if host.bundle is not None:
+            path = folder / f"{host.host}.json"
+            replace_file(path, bundle_text(host.bundle).encode())
             written.append(str(path))
     return written

@@ -120,7 +120,7 @@ class ActionModule(OnController):
                     part = f"speed of {name}"
                     found.append(skipped(host, name, busy) if busy else Unknown(host, part, measured["unknown"]))
                     continue
-                done = [{**one, "point": Point(**one["point"])} for one in measured["results"]]
+                done = [{**result, "point": Point(**result["point"])} for result in measured["results"]]
                 tonight = run_of(plan, name, name_of(name), datetime.now(UTC), measured["seen"], done)
                 nights[name] = Measured(host, tonight)
                 path = Path(options["speeds"]) / f"{name_of(name)}.json"

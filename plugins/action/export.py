@@ -34,9 +34,9 @@ class ActionModule(OnController):
         plan, folder = options["plan"], Path(options["folder"]).absolute()
         carried, then = _TARGETS[options["target"]]
         services = {name: carried(name, options) for name in sorted(options["services"])}
-        findings = ordered(one for service in services.values() for one in service.findings)
-        refused = [one.sentence() for one in findings if one.severity == "error"]
-        warned = [one.sentence() for one in findings if one.severity != "error"]
+        findings = ordered(finding for service in services.values() for finding in service.findings)
+        refused = [finding.sentence() for finding in findings if finding.severity == "error"]
+        warned = [finding.sentence() for finding in findings if finding.severity != "error"]
         wanted = {f"{name}{_SUFFIX}": as_text(service) for name, service in services.items() if service.documents}
         if not wanted:
             raise AnsibleActionFail("nothing was written: " + ("\n".join(refused) or "the plan has no service"))

@@ -10,6 +10,6 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._secret_text import tex
 
 class ActionModule(Documented):
     def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
-        secrets = {one.path: text_on_host(self, one) for one in secrets_of(options["plan"])}
+        secrets = {secret.path: text_on_host(self, secret) for secret in secrets_of(options["plan"])}
         arguments = {**self._task.args, "secrets": secrets}
         return dict(self._execute_module("gb10.fleet.gateway_run", arguments, task_vars=variables))

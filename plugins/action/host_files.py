@@ -17,7 +17,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         result |= self._execute_module("gb10.fleet.host_files", arguments, task_vars=task_vars)
         programs = {path for path, file in files.items() if "source" in file}
         diffs = result.get("diff") or []
-        return result | {"diff": [brief(one) if one.get("after_header") in programs else one for one in diffs]}
+        return result | {"diff": [brief(diff) if diff.get("after_header") in programs else diff for diff in diffs]}
 
 
 def brief(diff: dict[str, Any]) -> dict[str, Any]:

@@ -21,11 +21,15 @@ def looked_for(mine: Mapping[str, Any]) -> dict[str, Any]:
     """``{inventory, paths, owns, links, sysctl}``: by whom, which files and links there may be, by patterns too, which
     addresses by interface, and which values of the kernel."""
     # a netplan file goes by a transaction of its own
-    paths = {one.path for one in managed(mine) if one.kind != "folder" and not one.path.startswith("/etc/netplan/")}
+    paths = {file.path for file in managed(mine) if file.kind != "folder" and not file.path.startswith("/etc/netplan/")}
     return {
         "inventory": mine["tls"]["inventory"],
         "paths": sorted(paths),
         "owns": [*patterns_of(mine)],
-        "links": {one["name"]: one["address"] for one in mine["fabric"]["interfaces"] if one["address"]},
+        "links": {
+            interface["name"]: interface["address"]
+            for interface in mine["fabric"]["interfaces"]
+            if interface["address"]
+        },
         "sysctl": sorted({*mine["host_tuning"].get("sysctl", {}), *mine["fabric"]["sysctl"]}),
     }

@@ -34,13 +34,13 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless
 def read_hosts(found: Iterable[Row], variables: dict[str, Any]) -> dict[str, Host]:
     """What `init_info` read of the hosts that `init_hosts` found. AnsibleActionFail where one was not read."""
     hosts = {}
-    for one in found:
-        answer = variables["hostvars"][one["name"]].get("init_reading") or {}
+    for item in found:
+        answer = variables["hostvars"][item["name"]].get("init_reading") or {}
         if "reading" not in answer:
             why = " ".join(str(answer.get("msg", "no answer")).split())
             remedy = "mend that, or name the others alone: -e host=NAME,NAME"
-            raise AnsibleActionFail(harmless(f"nothing was written: {one['name']} could not be read: {why}; {remedy}"))
-        hosts[one["name"]] = Host(one["address"], answer["reading"])
+            raise AnsibleActionFail(harmless(f"nothing was written: {item['name']} could not be read: {why}; {remedy}"))
+        hosts[item["name"]] = Host(item["address"], answer["reading"])
     return hosts
 
 
@@ -62,7 +62,7 @@ class ActionModule(OnController):
             hosts, itertools.chain(*read_networks().values()), library, take_over=options["adopt"] is not False
         )
         tried = Path(options["tried"]).expanduser().absolute() if options["tried"] else None
-        users = {one["user"] for one in options["hosts"]} - {""}
+        users = {host["user"] for host in options["hosts"]} - {""}
         first = next(iter(hosts))
         fits = [] if proposal.services or tried else fitting(first, hosts[first], library)
         proposal = replace(proposal, services={}) if tried else proposal

@@ -40,7 +40,7 @@ class ActionModule(OnController):
         logins = log_into(machines, user, arguments)
         logins = self._keys_kept(machines, user, arguments, logins, options["keep_keys"])
         sparks = {one: login for one, login in logins.items() if isinstance(login, Login) and login.is_spark}
-        for one in (one for one in machines if one not in sparks):
+        for one in (machine for machine in machines if machine not in sparks):
             no_spark = f"{one.name}: it has no GB10, by the ids of its PCI devices"
             show(f"left out: {login.why if isinstance(login := logins[one], Refused) else no_spark}")
         if not sparks:
@@ -53,8 +53,8 @@ class ActionModule(OnController):
         if any(login.sudo_password for login in sparks.values()) and not _has_password(variables):
             instead = "write -K, or --become-password-file FILE"
             password = ask("The sudo password there (asked once, kept nowhere):", instead, private=True)
-            hosts = [{**one, "password": password} for one in hosts]
-        hidden = {"_ansible_no_log": True} if any(one["password"] for one in hosts) else {}
+            hosts = [{**host, "password": password} for host in hosts]
+        hidden = {"_ansible_no_log": True} if any(host["password"] for host in hosts) else {}
         return {"changed": False, "hosts": hosts, "token": secrets.token_hex(8), **hidden}
 
     def _keys_kept(
@@ -66,8 +66,10 @@ class ActionModule(OnController):
         keep: bool,
     ) -> dict[Machine, Login | Refused]:
         """The logins, tried again where host keys that nobody had compared may be kept."""
-        unknown = [one for one in machines if isinstance(found := logins[one], Refused) and found.unknown_key]
-        keys = {one: key for one in unknown if (key := host_key(one.name, arguments))}
+        unknown = [
+            machine for machine in machines if isinstance(found := logins[machine], Refused) and found.unknown_key
+        ]
+        keys = {machine: key for machine in unknown if (key := host_key(machine.name, arguments))}
         if not keys:
             return logins
         show(
@@ -102,7 +104,7 @@ def _found(named: list[str]) -> list[Machine]:
     here = log_in_here()
     if here and here.is_spark:
         own = {here.hostname, f"{here.hostname}.local", HERE, *own_addresses(), "127.0.0.1"}
-        others = [one for one in machines if one.name not in own]
+        others = [machine for machine in machines if machine.name not in own]
         machines = [Machine(HERE, ("this machine",)), *others] if not named or len(others) < len(machines) else others
     if not machines:
         raise AnsibleActionFail(_NOBODY)

@@ -73,11 +73,11 @@ class ActionModule(OnController, Planning):
         plan, of_bundle = self._from_bundle(plan, hosts, folder, options["bundle"])
         raw = {name: variables["hostvars"].raw_get(name) for name in fleet_hosts(variables)}
         twice = [{**one.as_dict(), "hosts": []} for one in declared_twice(files_of(raw, PREFIX, folder))]
-        findings = [{**one, "place": located(one, raw, folder)} for one in [*twice, *concerning(plan, hosts)]]
+        findings = [{**item, "place": located(item, raw, folder)} for item in [*twice, *concerning(plan, hosts)]]
         services, problems = choose(plan, options["scope"], options["service"])
         of_files = [*self._encrypted_keys(plan, services), *self._certificates(plan, services)]
         of_files += [*_hub_tokens(variables["hostvars"], hosts), *of_bundle]
-        findings += [{**one.as_dict(), "hosts": []} for one in of_files]
+        findings += [{**file.as_dict(), "hosts": []} for file in of_files]
         problems += declared_and_retired(plan, options["retire"])
         split = [*split_by_limit(plan, services, hosts, options["service"])]
         judged = judge_run(findings, problems, split, options["partial"])
@@ -160,7 +160,11 @@ class ActionModule(OnController, Planning):
 
 def _folders(bundle: str) -> list[str]:
     """The folders of ``-e bundle=/media/new,/media/old``."""
-    return [str(Path(one.strip()).expanduser().absolute()) for one in bundle.split(",") if one.strip()]
+    return [
+        str(Path(folder_name.strip()).expanduser().absolute())
+        for folder_name in bundle.split(",")
+        if folder_name.strip()
+    ]
 
 
 def _taken(file: Path, hosts: Sequence[str]) -> dict[str, Any]:
@@ -199,7 +203,7 @@ def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:
     named = {str(file) for name in hosts if (file := hostvars[name].get("model_store_token_file"))}
     files = sorted(file for name in named if (file := Path(name).expanduser()).is_absolute())
     return [
-        one for file in files for one in secret_file(Place(thing="model_store_token_file"), file, "the hub's token")
+        item for file in files for item in secret_file(Place(thing="model_store_token_file"), file, "the hub's token")
     ]
 
 

@@ -24,10 +24,12 @@ class ActionModule(OnController):
         hosts = fleet["hosts"]
         hostvars = variables["hostvars"]
         findings = [
-            one for host in hosts for one in refused(host, fleet["plan"]["hosts"][host], hostvars.raw_get(host))
+            item for host in hosts for item in refused(host, fleet["plan"]["hosts"][host], hostvars.raw_get(host))
         ]
         if findings:
-            raise refusal("\n".join(one.sentence() for one in findings), "nothing was published, as named above")
+            raise refusal(
+                "\n".join(finding.sentence() for finding in findings), "nothing was published, as named above"
+            )
         try:
             if not self._task.check_mode:
                 _publisher.made_key(key, fleet["plan"]["inventory"])
@@ -40,7 +42,11 @@ class ActionModule(OnController):
             packed = folder / f"collection-{digest}.tar.gz"
             is_new = bool(changed or gone or not packed.exists())
             if is_new and not self._task.check_mode:
-                serials = [one["serial"] for one in then.values() if one and isinstance(one.get("serial"), int)]
+                serials = [
+                    published["serial"]
+                    for published in then.values()
+                    if published and isinstance(published.get("serial"), int)
+                ]
                 replace_file(packed, archive, 0o644)
                 self._write(folder, key, {host: now[host] for host in changed}, max([int(time.time()), *serials]) + 1)
                 for path in gone:

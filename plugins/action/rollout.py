@@ -38,4 +38,6 @@ class ActionModule(OnController):
 def _refuse(problems: Any) -> None:
     found: list[Finding] = [*problems]
     if found:
-        raise refusal("\n".join(one.sentence() for one in found), "refused, as named above: nothing was changed")
+        raise refusal(
+            "\n".join(finding.sentence() for finding in found), "refused, as named above: nothing was changed"
+        )

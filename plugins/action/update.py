@@ -35,7 +35,7 @@ class ActionModule(OnController):
         results = {host: result(looks[host].state, found[host], bool(options["firmware"])) for host in found}
         self._judge(options, looks, results, wanted, groups)
         gateways = [host for host in (plan["gateway"] or {"hosts": []})["hosts"] if host in here]
-        took = [one["took_s"] for one in found.values() if one["took_s"] is not None]
+        took = [item["took_s"] for item in found.values() if item["took_s"] is not None]
         order = steps(
             groups,
             wanted,
@@ -71,10 +71,10 @@ class ActionModule(OnController):
             if wanted.get(host) != "put back":
                 judged[host] = [*problems(looks[host], options["found"][host], results[host], options["firmware"])]
         for host, found in sorted(judged.items()):
-            for one in ordered(found):
-                if one.severity == "warning":
-                    warn(f"{host}: {one.sentence()}")
-        _refuse({host: [one for one in found if one.severity == "error"] for host, found in judged.items()})
+            for finding in ordered(found):
+                if finding.severity == "warning":
+                    warn(f"{host}: {finding.sentence()}")
+        _refuse({host: [finding for finding in found if finding.severity == "error"] for host, found in judged.items()})
 
 
 def _judged(
@@ -85,7 +85,7 @@ def _judged(
         "firmware": bool(options["firmware"] and found["firmware"]),
         "units": sorted(unit for unit, runs in found["units"].items() if runs),
         "expected": {"kernel": after.kernel, "driver": after.driver},
-        "known": sorted({name(one) for one in faults(look.host, look.slice, look.state)}),
+        "known": sorted({name(fault) for fault in faults(look.host, look.slice, look.state)}),
     }
 
 
@@ -95,9 +95,9 @@ def _waits(state: Mapping[str, Any]) -> bool:
 
 def _refuse(found: Mapping[str, Iterable[Finding]]) -> None:
     sentences = [
-        f"{host}: {one.sentence()}" if host else one.sentence()
+        f"{host}: {finding.sentence()}" if host else finding.sentence()
         for host, some in sorted(found.items())
-        for one in ordered(some)
+        for finding in ordered(some)
     ]
     if sentences:
         raise refusal("\n".join(sentences), "refused, as named above: nothing was changed")

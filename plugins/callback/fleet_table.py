@@ -93,7 +93,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             self._used |= {client["client"]: client for client in result.result["clients"]}
         elif action == "gb10.fleet.service_removal":
             word = "would be removed" if result.task.check_mode else "removed"
-            self._removed |= {(result.host.get_name(), one["service"]): word for one in result.result["removed"]}
+            self._removed |= {
+                (result.host.get_name(), service["service"]): word for service in result.result["removed"]
+            }
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
         if result.task.resolved_action == "gb10.fleet.service_ready":
@@ -122,7 +124,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             text = f"the table: {text.why}"
         show(f"\n{text}\n")
         looked = (*self._ranks.values(), *self._gateways.values(), *self._used.values())
-        if self._is_status and not self._stopped and (is_ours or any(one["problems"] for one in looked)):
+        if self._is_status and not self._stopped and (is_ours or any(look["problems"] for look in looked)):
             raise SystemExit(PROBLEMS)
 
     def _tables(self, plan: Plan) -> Iterator[str]:

@@ -86,11 +86,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
 
 def _found(hosts: list[str], user: str) -> dict[str, dict[str, Any]]:
     """The variables of each Spark."""
-    wrong = [one for one in [*hosts, user] if one and not host_name(one)]
+    wrong = [item for item in [*hosts, user] if item and not host_name(item)]
     if wrong:
         raise AnsibleParserError(f"{wrong[0]!a} is no name; expected hosts and user of letters, digits, . and -")
     arguments = ssh_arguments({})
-    logins = log_into(look_around([host_name(one) for one in hosts]), user, arguments)
+    logins = log_into(look_around([host_name(host) for host in hosts]), user, arguments)
     sparks = {one: login for one, login in logins.items() if isinstance(login, Login) and login.is_spark}
     for one, login in logins.items():
         if one not in sparks:

@@ -98,18 +98,22 @@ def main() -> None:
             if server["client"] in hosts:
                 _listen(module, server, seconds)
     elif possible:
-        listening = [one for one in plan["measure"] if one["peer"] in hosts]
-        names = [rail["interface"] for one in listening for rail in one["rails"]]
+        listening = [peer for peer in plan["measure"] if peer["peer"] in hosts]
+        names = [rail["interface"] for peer in listening for rail in peer["rails"]]
         result["speeds"] = {name: link["speed_mbps"] for name, link in read_links(run, names).items()}
         result["iommu"] = read_iommu(names)
-        result["measured"] = [one | {"rails": _measure(one["rails"], seconds)} for one in listening]
-        alone = [(one, one["rails"][0]) for one in result["measured"] if len(one["rails"]) == 1]
+        result["measured"] = [peer | {"rails": _measure(peer["rails"], seconds)} for peer in listening]
+        alone = [
+            (measured_peer, measured_peer["rails"][0])
+            for measured_peer in result["measured"]
+            if len(measured_peer["rails"]) == 1
+        ]
         keep_measured({
             rail["interface"]: {"gbps": rail["gbps"], "peer": one["peer"],
                                 "speed_mbps": result["speeds"].get(rail["interface"]) or 0}
             for one, rail in alone if rail["gbps"] is not None
         })  # fmt: skip
-        partners = {one["peer"] for one in plan["measure"]} | {server["client"] for server in plan["listen"]}
+        partners = {peer["peer"] for peer in plan["measure"]} | {server["client"] for server in plan["listen"]}
         result["left_out"] = sorted(partners - {*hosts})
     module.exit_json(changed=False, result=result)
 

@@ -68,13 +68,13 @@ def main() -> None:
     )
     interfaces = module.params["interfaces"]
     run = partial(module.run_command, handle_exceptions=False)
-    links = read_links(run, [one["name"] for one in interfaces])
+    links = read_links(run, [interface["name"] for interface in interfaces])
     asked: dict[str, Any] = {}
     if module.params["ask"]:
-        peers = {one["name"]: _addresses(one) for one in interfaces}
+        peers = {interface["name"]: _addresses(interface) for interface in interfaces}
         asked = ask_neighbours(run, links, peers, module.params["candidates"])
-    rdma = read_rdma([one["rdma_device"] for one in interfaces if one["rdma_device"]])
-    adapter = read_adapter(run, [one["name"] for one in interfaces if one["rdma_device"]])
+    rdma = read_rdma([interface["rdma_device"] for interface in interfaces if interface["rdma_device"]])
+    adapter = read_adapter(run, [interface["name"] for interface in interfaces if interface["rdma_device"]])
     module.exit_json(changed=False, reading={"links": links, "asked": asked, "rdma": rdma, "adapter": adapter})
 
 

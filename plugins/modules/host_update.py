@@ -107,7 +107,7 @@ def main() -> None:
         after = steps[state]()
     except (OSError, ValueError, change.UpdateError) as error:
         module.fail_json(msg=str(error))
-    words = [f"{one['package']}: {one['have'] or 'not there'} to {one['version']}\n" for one in after["steps"]]
+    words = [f"{step['package']}: {step['have'] or 'not there'} to {step['version']}\n" for step in after["steps"]]
     shown = {"before": "", "after": "".join(words)} if before != after and state == "installed" else {}
     restart = after["stage"] in _RESTARTS and after["boot_id"] == boot_id()
     module.exit_json(

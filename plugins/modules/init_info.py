@@ -94,7 +94,7 @@ def main() -> None:
         "networks": read_networks(),
         "halves": {name: {key: link[key] for key in ("carrier", "mtu", "addresses")} for name, link in links.items()},
         "seen": seen,
-        "claims": [{"path": one["path"], "claims": one["claims"]} for one in files if one["claims"]],
+        "claims": [{"path": file["path"], "claims": file["claims"]} for file in files if file["claims"]],
         "addresses": re.findall(r" inet ([0-9.]+)/", run(["ip", "-o", "-4", "addr"])[1]),
         "serving": read_serving(run, running),
         "ray": [{"head": head} for head in ray_heads(running)],

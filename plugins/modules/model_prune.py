@@ -71,7 +71,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    modules.run(module, prune, line=lambda one: f"{one['repository']} {one['revision']}, {size(one['bytes'])}")
+    modules.run(module, prune, line=lambda item: f"{item['repository']} {item['revision']}, {size(item['bytes'])}")
 
 
 def prune(module: AnsibleModule) -> list[dict[str, Any]]:

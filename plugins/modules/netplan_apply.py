@@ -177,7 +177,7 @@ def main() -> None:
         )
     result = {"changed": changed, "differs": changed, "diff": diff, "moved": dict(decision.moved), "live": live}
     if changed and not module.check_mode:
-        _remember([link for link in links if link["ifname"] in {one["name"] for one in wanted}])
+        _remember([link for link in links if link["ifname"] in {item["name"] for item in wanted}])
         result["transaction"] = _start(module, files, wanted)
     module.exit_json(**result)
 
@@ -206,8 +206,10 @@ def _copies() -> list[Path]:
 
 def _remember(links: list[dict[str, Any]]) -> None:
     """What the interfaces are before the first change, and what the renderer itself sets on them by it."""
-    undo.remember("links", {one["ifname"]: {"mtu": one["mtu"], "addresses": sorted(addresses(one))} for one in links})
-    keys = [key for one in links if sysctl_path(key := f"net.ipv6.conf.{one['ifname']}.disable_ipv6").exists()]
+    undo.remember(
+        "links", {link["ifname"]: {"mtu": link["mtu"], "addresses": sorted(addresses(link))} for link in links}
+    )
+    keys = [key for link in links if sysctl_path(key := f"net.ipv6.conf.{link['ifname']}.disable_ipv6").exists()]
     undo.remember("kernel", {key: normalised(sysctl_path(key).read_text(encoding="ascii")) for key in keys})
 
 
@@ -281,7 +283,7 @@ def _content(file: Mapping[str, Any] | None) -> bytes:
 
 
 def _text_diff(path: str, file: Mapping[str, object] | None) -> dict[str, str]:
-    before, after = (_content(one).decode("utf-8", "replace") for one in (record.snapshot(Path(path)), file))
+    before, after = (_content(content).decode("utf-8", "replace") for content in (record.snapshot(Path(path)), file))
     return judge.shown(path, before, after)
 
 

@@ -72,14 +72,14 @@ def main() -> None:
     removal = module.params["removal"]
     run = {**removal, "alive": module.params["alive"]}
     found = undeclared(read_units(), module.params["host"], run) if removal else []
-    leaving = [one for one in found if one.fate in REMOVED]
-    diff = {"before": "".join(f"{line}\n" for one in leaving for line in _parts(one)), "after": ""}
+    leaving = [item for item in found if item.fate in REMOVED]
+    diff = {"before": "".join(f"{line}\n" for item in leaving for line in _parts(item)), "after": ""}
     if not module.check_mode:
-        for one in leaving:
-            _remove(module, one)
+        for item in leaving:
+            _remove(module, item)
         if leaving:
             module.run_command(["systemctl", "daemon-reload"], check_rc=True)
-    module.exit_json(changed=bool(leaving), removed=[one.as_dict() for one in leaving], diff=diff)
+    module.exit_json(changed=bool(leaving), removed=[finding.as_dict() for finding in leaving], diff=diff)
 
 
 def _parts(one: Undeclared) -> list[str]:

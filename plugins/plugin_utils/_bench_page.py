@@ -30,7 +30,7 @@ def page(runs: Sequence[Mapping[str, object]], found: Sequence[Difference], pair
     )
     return environment.get_template("bench.html.j2").render(
         runs=runs,
-        found=[(one, verdict_text(one)) for one in found],
+        found=[(item, verdict_text(item)) for item in found],
         paired=paired,
         wrong=round(1 / WRONG),
         names=NAMES,

@@ -45,9 +45,12 @@ def page(document: Document, nights: Sequence[Night]) -> str:
 
 def _hosts(document: Document) -> list[dict[str, Any]]:
     """The hosts with their findings, those with most to do first."""
-    ordered = sorted(document["hosts"], key=lambda one: (*(-one[name] for name in _SEVERITIES), one["host"]))
+    ordered = sorted(document["hosts"], key=lambda host: (*(-host[name] for name in _SEVERITIES), host["host"]))
     findings = document["findings"]
-    return [{**one, "findings": [each for each in findings if each["host"] == one["host"]]} for one in ordered]
+    return [
+        {**host_row, "findings": [each for each in findings if each["host"] == host_row["host"]]}
+        for host_row in ordered
+    ]
 
 
 def _nights(nights: Sequence[Night]) -> list[dict[str, Any]]:
@@ -63,7 +66,10 @@ def _nights(nights: Sequence[Night]) -> list[dict[str, Any]]:
 
 def _bar(row: Mapping[Level, int], most: int) -> list[dict[str, Any]]:
     """As wide as there are findings, the severities beside each other; in pixels."""
-    ends = [0, *(round(_BAR_WIDTH * sum(row[one] for one in _SEVERITIES[: end + 1]) / most) for end in range(3))]
+    ends = [
+        0,
+        *(round(_BAR_WIDTH * sum(row[severity] for severity in _SEVERITIES[: end + 1]) / most) for end in range(3)),
+    ]
     return [
         {"severity": name, "start": ends[index], "width": ends[index + 1] - ends[index]}
         for index, name in enumerate(_SEVERITIES)

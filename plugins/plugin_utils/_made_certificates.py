@@ -64,7 +64,7 @@ class Made:
             if self.ca.exists() and self._counts(described(self.ca.read_text("ascii"), self.now), least)
             else [self.ca]
         )
-        return found + [Path(one["certificate"]["source"]) for one in services if not self._holds(one)]
+        return found + [Path(service["certificate"]["source"]) for service in services if not self._holds(service)]
 
     def _holds(self, service: Mapping[str, Any]) -> bool:
         try:

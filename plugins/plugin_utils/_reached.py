@@ -33,10 +33,10 @@ def ssh_arguments(variables: Mapping[str, object]) -> list[str]:
 
 
 def log_into(machines: Sequence[Machine], user: str, arguments: Sequence[str]) -> dict[Machine, Login | Refused]:
-    def enter(one: Machine) -> Login | Refused:
-        if one.name == HERE:
+    def enter(machine: Machine) -> Login | Refused:
+        if machine.name == HERE:
             return log_in_here() or Refused("this machine shows no name; see what uname -n prints")
-        return log_in(one.name, user, arguments)
+        return log_in(machine.name, user, arguments)
 
     with ThreadPoolExecutor(16) as pool:
         return dict(zip(machines, pool.map(enter, machines), strict=True))

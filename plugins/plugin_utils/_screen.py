@@ -24,7 +24,7 @@ def warn(text: str) -> None:
 
 def harmless(text: str) -> str:
     """Without what a terminal would obey: an engine's line, a host's word or a recipe's may be in it."""
-    return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in text)
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
 
 
 def refusal(text: str, short: str) -> AnsibleAction:

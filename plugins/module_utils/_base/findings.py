@@ -87,12 +87,12 @@ def sentence(row: Mapping[str, Any]) -> str:
 
 def _fields_of(kind: type[Finding]) -> list[str]:
     """What of a finding a map of it has by itself."""
-    return [one.name for one in fields(kind) if one.name not in ("at", "covers")]
+    return [field.name for field in fields(kind) if field.name not in ("at", "covers")]
 
 
 def finding_of(row: Mapping[str, Any]) -> Finding:
     """The finding of a map that `Finding.as_dict` made."""
-    at = Place(**{one.name: row[one.name] for one in fields(Place)})
+    at = Place(**{field.name: row[field.name] for field in fields(Place)})
     return Finding(at=at, **{name: row[name] for name in _fields_of(Finding)})
 
 
@@ -198,8 +198,8 @@ def uncovered(findings: Iterable[F]) -> list[F]:
         finding
         for finding in kept
         if not any(
-            finding.kind != "catalogue" or one.at == finding.at
-            for one in better.get((finding.service, finding.rule), ())
+            finding.kind != "catalogue" or item.at == finding.at
+            for item in better.get((finding.service, finding.rule), ())
         )
     ]
 

@@ -28,7 +28,7 @@ def proven(finding: F, proof: Proof | None, reported: str = "") -> F:
     if proof is None:
         return finding
     own = [{"date": reported, "report": "the recipe's own status"}] if reported else []
-    newest = max([*proof.get("against", ()), *own], key=lambda one: str(one["date"]), default=None)
+    newest = max([*proof.get("against", ()), *own], key=lambda item: str(item["date"]), default=None)
     if finding.severity != "error" or newest is None or str(newest["date"]) <= proof["since"]:
         return replace(finding, since=proof["since"])
     otherwise = f"but {newest['report']} of {newest['date']} shows it otherwise"

@@ -95,7 +95,7 @@ class DriftContext:
     def our_units(self) -> list[str]:
         """Units here that this inventory asked for, now or once."""
         units = self.state["our_units"] or ()
-        return [one["unit"] for one in units if one["inventory"] == self.plan["inventory"]]
+        return [unit["unit"] for unit in units if unit["inventory"] == self.plan["inventory"]]
 
     def converge(self) -> str:
         """The remedy of what the playbook repairs."""
@@ -135,7 +135,7 @@ class PreflightContext:
 
     def others_at(self, port: int, ours: Collection[str] = ()) -> str:
         """Who else listens, ``nginx listens on port 443``; an empty text for nobody. ours: processes that may."""
-        holders = {one["process"] for one in self.state.get("listening") or () if one["port"] == port}
+        holders = {listener["process"] for listener in self.state.get("listening") or () if listener["port"] == port}
         return f"{' and '.join(sorted(holders)) or 'a program'} listens on port {port}" if holders - {*ours} else ""
 
     def of_another_inventory(self, part: MonitoringSlice | PhoenixSlice, subject: str) -> Obstacles:
@@ -143,15 +143,15 @@ class PreflightContext:
 
         part: of the slice, with ``units`` and the ``inventory`` that asks for them. subject: `fleet_` declares it.
         """
-        for one in self.state.get("our_units") or ():
-            if one["unit"] in part["units"] and one["inventory"] not in ("", part["inventory"]):
+        for unit in self.state.get("our_units") or ():
+            if unit["unit"] in part["units"] and unit["inventory"] not in ("", part["inventory"]):
                 yield host_error(
                     f"{subject}-foreign",
                     Place(variable=f"fleet_{subject}"),
-                    found=f"{one['unit']} was written by the inventory {one['inventory']}",
+                    found=f"{unit['unit']} was written by the inventory {unit['inventory']}",
                     expected=f"a unit of this inventory, {part['inventory']}",
                     remedy=f"take fleet_{subject} out of one of the two inventories, or this host; where both are the "
-                    f"same inventory, write fleet_name: {one['inventory']} in its group_vars/all",
+                    f"same inventory, write fleet_name: {unit['inventory']} in its group_vars/all",
                 )
 
     @property

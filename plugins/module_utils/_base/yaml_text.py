@@ -71,7 +71,7 @@ def written_twice(text: str) -> list[tuple[str, int, int]]:
                     line = key.start_mark.line + 1
                     if first.setdefault(key.value, line) != line:
                         found.append((key.value, line, first[key.value]))
-    return sorted(found, key=lambda one: one[1])
+    return sorted(found, key=lambda item: item[1])
 
 
 @functools.cache

@@ -67,9 +67,9 @@ def group_environment(
     of_ring = [] if common else _ring(merges=bool(turned), alone=bool(ring))
     members = {}
     for host in hosts:
-        chosen = [one for one in usable[host] if one["segment"] in common] if common else usable[host]
+        chosen = [interface for interface in usable[host] if interface["segment"] in common] if common else usable[host]
         if rails == "single" or transport == "socket":
-            chosen = [one for one in chosen if one["half"] in (0, None)]
+            chosen = [interface for interface in chosen if interface["half"] in (0, None)]
         if rails == "single" and common:
             chosen = chosen[:1]
         control = _control(chosen[0]) if common else _management(slices[host])
@@ -86,20 +86,23 @@ def _interfaces(part: FabricSlice, hosts: Sequence[str], transport: str) -> list
     NCCL pairs devices by their place in the list, so all ranks list the same cable first (ainode release 0.5.11).
     """
     leading = [
-        one
-        for one in part["interfaces"]
-        if any(peer["host"] in hosts for peer in one["peers"]) and (one["kind"] != "link" or transport == "socket")
+        interface
+        for interface in part["interfaces"]
+        if any(peer["host"] in hosts for peer in interface["peers"])
+        and (interface["kind"] != "link" or transport == "socket")
     ]
-    return sorted(leading, key=lambda one: (one["kind"] == "link", one["segment"], one["half"] or 0))
+    return sorted(leading, key=lambda item: (item["kind"] == "link", item["segment"], item["half"] or 0))
 
 
 def _common_segments(usable: Usable) -> set[str]:
     """The cables or switches that every host of the group is on; none in a ring."""
-    return set.intersection(*({str(one["segment"]) for one in interfaces} for interfaces in usable.values()))
+    return set.intersection(
+        *({str(interface["segment"]) for interface in interfaces} for interfaces in usable.values())
+    )
 
 
 def _neighbours(host: str, usable: Usable) -> set[str]:
-    return {peer["host"] for one in usable[host] for peer in one["peers"] if peer["host"] in usable}
+    return {peer["host"] for interface in usable[host] for peer in interface["peers"] if peer["host"] in usable}
 
 
 def _ring_order(usable: Usable, hosts: Sequence[str]) -> list[str]:
@@ -141,12 +144,12 @@ def _like_ports(usable: Usable) -> list[tuple[str, str, int]]:
         {
             (min(host, peer["host"]), max(host, peer["host"]), port)
             for host, interfaces in usable.items()
-            for one in interfaces
-            for peer in one["peers"]
-            if one["kind"] == "cable"
-            and one["port"] == peer["port"]
+            for interface in interfaces
+            for peer in interface["peers"]
+            if interface["kind"] == "cable"
+            and interface["port"] == peer["port"]
             and peer["host"] in usable
-            and (port := one["port"]) is not None
+            and (port := interface["port"]) is not None
         }
     )
 
@@ -163,7 +166,7 @@ def _or_free(slices: Slices, first: str, second: str) -> str:
     """A cable between two hosts that their ports have room for."""
     ports = []
     for host in (first, second):
-        taken = {one["port"] for one in slices[host]["interfaces"]}
+        taken = {interface["port"] for interface in slices[host]["interfaces"]}
         free = [port for port in (1, 0) if port not in taken]
         if not free:
             return f"both ports of {host} are taken: join the hosts by a switch, or choose other hosts"
@@ -173,7 +176,7 @@ def _or_free(slices: Slices, first: str, second: str) -> str:
 
 def _unconnected(usable: Usable, slices: Slices, hosts: Sequence[str], place: Place) -> Iterator[Finding]:
     for first, second in combinations(sorted(set(hosts)), 2):
-        if any(peer["host"] == second for one in usable[first] for peer in one["peers"]):
+        if any(peer["host"] == second for interface in usable[first] for peer in interface["peers"]):
             continue
         yield fabric_error(
             "fabric-group-unconnected",
@@ -188,7 +191,7 @@ def _unconnected(usable: Usable, slices: Slices, hosts: Sequence[str], place: Pl
 def _unaddressed(usable: Usable, slices: Slices, place: Place) -> list[Finding]:
     findings = []
     for host, interfaces in usable.items():
-        if any(one["address"] is None for one in interfaces):
+        if any(interface["address"] is None for interface in interfaces):
             findings.append(
                 fabric_error(
                     "fabric-group-link-local",
@@ -240,7 +243,7 @@ def _member(
         if of_ring
         else ("the ranks meet over the cable; each host names its own interface")
     )
-    devices = [f"{one['rdma_device']}:1" for one in chosen if one["rdma_device"]]
+    devices = [f"{interface['rdma_device']}:1" for interface in chosen if interface["rdma_device"]]
     variables = [
         _variable("NCCL_SOCKET_IFNAME", name, way, _NAMES),
         _variable(

@@ -64,7 +64,7 @@ def order(left: int, term: int, kill: int) -> signal.Signals | None:
 def victim(engines: Iterable[Process], in_vain: Collection[int]) -> Process | None:
     """The one that has most, by the kernel's measure. in_vain: processes that were killed and did not end (they wait
     for a driver, say), so that another has to."""
-    return max(engines, key=lambda one: (one.pid not in in_vain, one.score, one.pid), default=None)
+    return max(engines, key=lambda item: (item.pid not in in_vain, item.score, item.pid), default=None)
 
 
 def engines(score: int, proc: Path) -> Iterator[Process]:

@@ -62,7 +62,7 @@ def text(samples: Iterable[Sample]) -> str:
         by_name.setdefault(sample.name, []).append(sample)
     lines = []
     for name, found in sorted(by_name.items()):
-        lines += [f"# TYPE {name} gauge", *(f"{name}{_labels(one.labels)} {one.value:.15g}" for one in found)]
+        lines += [f"# TYPE {name} gauge", *(f"{name}{_labels(item.labels)} {item.value:.15g}" for item in found)]
     return "\n".join(lines) + "\n"
 
 
@@ -101,8 +101,8 @@ def of_service(planned: Mapping[str, Any], status: Mapping[str, Any] | None, now
     yield Sample("gb10_service_planned_bytes", float(planned["high_bytes"]), labels)
     yield Sample("gb10_service_serving", float(state == "serving"), labels)
     yield Sample("gb10_service_creeps", float(bool(found.get("creep"))), labels)
-    for one in STATES:
-        yield Sample("gb10_service_state", float(one == state), {**labels, "state": one})
+    for known_state in STATES:
+        yield Sample("gb10_service_state", float(known_state == state), {**labels, "state": known_state})
     for key, name in _FIGURES.items():
         value = _number(found.get(key))
         if value is not None:

@@ -126,7 +126,7 @@ def removal_of(plan: Plan, hosts: Sequence[str], retire: Sequence[str]) -> dict[
     return {
         "inventory": plan["inventory"],
         "placed": {name: service["hosts"] for name, service in plan["services"].items()},
-        "clients": {one["client"]: [one["host"]] for one in plan["clients"]},
+        "clients": {client["client"]: [client["host"]] for client in plan["clients"]},
         "gateway": plan["gateway"]["hosts"] if plan["gateway"] else [],
         "hosts": list(hosts),
         "retire": list(retire),

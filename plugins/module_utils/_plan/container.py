@@ -73,7 +73,9 @@ class Container:
             "arguments": [*self.arguments],
             "entrypoint": self.entrypoint,
             "env": dict(sorted(self.env.items())),
-            "mounts": [{"source": one.source, "target": one.target, "read_only": one.read_only} for one in self.mounts],
+            "mounts": [
+                {"source": mount.source, "target": mount.target, "read_only": mount.read_only} for mount in self.mounts
+            ],
             "caches": {**self.caches},
             "ports": [*self.ports],
             "network": self.network,
@@ -116,7 +118,7 @@ def docker_options(container: ContainerEntry) -> Iterator[tuple[str, str]]:
         yield "stop-signal", container["stop_signal"]
     if container["shared_memory"] is not None:
         yield "shm-size", container["shared_memory"]
-    yield from (("publish", f"{in_url(one['address'])}:{one['port']}:{one['port']}") for one in container["ports"])
+    yield from (("publish", f"{in_url(port['address'])}:{port['port']}:{port['port']}") for port in container["ports"])
     yield from (("device", device) for device in container["devices"])
 
 

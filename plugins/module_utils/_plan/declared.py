@@ -111,7 +111,7 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     context = DeclareContext(folder, hosts, services, service_names(written["fleet_services"]))
     fleet, refused = declare(FLEET_SUBJECTS, written, context, taken_ports(hosts, services))
     encrypted = [*(service["tls"] for service in services.values()), *(claims.tls for claims in fleet.claims)]
-    ca = authority(folder) if any(one and one["ca"] for one in encrypted) else None
+    ca = authority(folder) if any(certificate and certificate["ca"] for certificate in encrypted) else None
     findings += [*problems, *wrong, *unusable, *refused]
     return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, fleet), findings
 

@@ -86,7 +86,7 @@ def plan_fleet(
     """
     findings = _Findings()
     findings.add(observed.findings)
-    findings.add(one for one in of_recipes if one.rule == "recipe-folder")
+    findings.add(recipe for recipe in of_recipes if recipe.rule == "recipe-folder")
     declared, problems = read_declaration(inventory)
     findings.add(problems)
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)
@@ -245,7 +245,7 @@ def _placed(
     findings: _Findings,
 ) -> Iterator[Placed]:
     """The services that can be planned."""
-    asked = any(one.readiness for one in declared.fleet.claims)
+    asked = any(claim.readiness for claim in declared.fleet.claims)
     for name, written in declared.services.items():
         settings: ServiceData = {**written, "readiness": asked}
         recipe, problems = chosen_recipe(settings, Place(service=name), library)
@@ -268,7 +268,7 @@ def _placed(
 
 def _aliases(placed: Placed, declared: Declared) -> list[str]:
     """Further names of its model, whose sender can't change a request's body: its engine has to know them."""
-    wanted = {alias: model for one in declared.fleet.claims for alias, model in one.aliases.items()}
+    wanted = {alias: model for claim in declared.fleet.claims for alias, model in claim.aliases.items()}
     model = placed.engine.served_name(placed, placed.flags) if wanted else ""
     return sorted(alias for alias, its in wanted.items() if its == model)
 
@@ -289,8 +289,8 @@ def _budgets(
     """The memory of each host, over all services that have a rank on it."""
     demands = {
         name: [
-            replace(sized[one.name].demand_on(name, observed), head=one.is_group and one.head.name == name)
-            for one in here[name]
+            replace(sized[rank.name].demand_on(name, observed), head=rank.is_group and rank.head.name == name)
+            for rank in here[name]
         ]
         for name in hosts
     }

@@ -25,7 +25,7 @@ def folded(
     sized: the options of each service that its memory was computed for. workloads: the sizes that each service's
     workload declares.
     """
-    errors = [one for one in found if one[0].severity == "error"]
+    errors = [item for item in found if item[0].severity == "error"]
     short = {host for one, hosts in errors if one.kind == "memory" for host in (hosts or [one.host])}
     fabric_is_wrong = any(one.at.variable == "fleet_fabric" for one, _ in errors)
     standing = {*uncovered(one for one, _ in found)}

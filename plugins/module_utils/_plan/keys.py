@@ -65,7 +65,7 @@ def secret_file(place: Place, path: Path, what: str) -> Iterator[Finding]:
 
 def _in_the_way(path: Path) -> Path | None:
     """What is there instead of the file, or of a folder on the way to it."""
-    there = next(one for one in (path, *path.parents) if os.path.lexists(one))
+    there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
     return None if there != path and there.is_dir() else there
 
 

@@ -35,7 +35,7 @@ def chosen_recipe(settings: ServiceData, place: Place, library: Library) -> tupl
 
 
 def _at(findings: Iterable[Finding], place: Place) -> Iterator[Finding]:
-    return (replace(one, at=one.at.within(place.below("model"))) for one in findings)
+    return (replace(finding, at=finding.at.within(place.below("model"))) for finding in findings)
 
 
 def _unread(repository: str, place: Place) -> Finding:
@@ -51,8 +51,12 @@ def _unread(repository: str, place: Place) -> Finding:
 def wanted_files(services: object) -> dict[str, str]:
     """The GGUF files or their sizes that services name, by repository. services: as of `unread_models`."""
     written = services.values() if isinstance(services, Mapping) else ()
-    named = [named_model(one.get("model")) for one in written if isinstance(one, Mapping)]
-    return {str(one.get("repository")): one["file"] for one in named if isinstance(one.get("file"), str)}
+    named = [named_model(demand.get("model")) for demand in written if isinstance(demand, Mapping)]
+    return {
+        str(model_entry.get("repository")): model_entry["file"]
+        for model_entry in named
+        if isinstance(model_entry.get("file"), str)
+    }
 
 
 def unread_models(services: object, library: Library) -> dict[str, str | None]:

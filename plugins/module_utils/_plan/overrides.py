@@ -62,8 +62,10 @@ def without_its_model(recipe: RecipeData, place: Place) -> tuple[RecipeData, lis
     """A recipe that serves another model: without what was measured of its own. What it lays over files of its own
     model has nothing to lie on."""
     rest: RecipeData = {**recipe, "memory": {"calibrations": []}, "measured": []}
-    of_model = [one for one in recipe["overlays"] if "model_file" in one or not one["target"].startswith("/")]
-    files = [one.get("model_file", one["target"]) for one in of_model]
+    of_model = [
+        overlay for overlay in recipe["overlays"] if "model_file" in overlay or not overlay["target"].startswith("/")
+    ]
+    files = [overlay.get("model_file", overlay["target"]) for overlay in of_model]
     if not files:
         return rest, []
     return rest, [

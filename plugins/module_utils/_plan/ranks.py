@@ -231,7 +231,8 @@ def _gids(service: Configured, host: str) -> list[Gid] | None:
         return None
     devices = [device.partition(":")[0] for device in values["NCCL_IB_HCA"].lstrip("=").split(",")]
     addresses = {
-        one["rdma_device"]: (one["address"] or "").partition("/")[0] for one in service.fabric[host]["interfaces"]
+        interface["rdma_device"]: (interface["address"] or "").partition("/")[0]
+        for interface in service.fabric[host]["interfaces"]
     }
     return [Gid(device, addresses[device]) for device in devices if device in addresses]
 

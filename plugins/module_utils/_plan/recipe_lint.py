@@ -65,7 +65,7 @@ def lint_recipes(
         row: SummaryRow | None = plan["summary"][0]
         if owned is not None:
             # those with most memory, since a rank takes as much on each
-            mine = sorted(owned.values(), key=lambda one: -int(one.get("memory_kib", 1 << 62)))[:wanted]
+            mine = sorted(owned.values(), key=lambda item: -int(item.get("memory_kib", 1 << 62)))[:wanted]
             plan = plan if not any(mine) else _plan(recipe, library, mine)
             row = plan["summary"][0] if len(mine) == wanted else None
         passed = status != _BAD and not _has_error(findings)

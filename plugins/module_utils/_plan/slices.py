@@ -143,7 +143,9 @@ def here(
 ) -> SliceContext:
     """What the subjects' slices of a host are made from. parts: of the fleet subjects. decided: what its slice holds
     already."""
-    sources = sorted({source for part in parts for source in part.sources}) if any(one.callers for one in parts) else []
+    sources = (
+        sorted({source for part in parts for source in part.sources}) if any(part_.callers for part_ in parts) else []
+    )
     headed = [service for service in services if service.placed.head.name == host.name]
     apis: list[Api] = [
         {"port": service.placed.port, "from": sources, "reason": f"the API of {service.placed.name}"}

@@ -160,14 +160,14 @@ def _heading(text: str) -> str:
 
 
 def _key(name: str, services: Sequence[ServiceSlice]) -> str:
-    key = next(one["key"] for one in services if one["name"] == name)
+    key = next(service["key"] for service in services if service["name"] == name)
     if key is None:
         return "none: everybody who reaches the endpoint may use it (open: true)"
     return f"{key['source']} on this machine" + (", made by the first run" if key["made"] else "")
 
 
 def _tls(name: str, services: Sequence[ServiceSlice]) -> str:
-    tls = next(one["tls"] for one in services if one["name"] == name)
+    tls = next(service["tls"] for service in services if service["name"] == name)
     if tls is None:
         return "none: whoever listens on the way reads key and answers (tls: local)"
     if tls["ca"]:
@@ -207,19 +207,19 @@ def _clients(clients: Sequence[ClientPlan], width: int) -> Iterator[str]:
     yield _heading("clients of the gateway")
     rows = [
         {
-            "client": one["client"],
-            "kind": one["kind"],
-            "address": one["address"],
-            "sends the key of": one["key"],
-            "first account": one["account"] or "-",
-            "at most": size(one["memory_limit_bytes"]),
+            "client": client["client"],
+            "kind": client["kind"],
+            "address": client["address"],
+            "sends the key of": client["key"],
+            "first account": client["account"] or "-",
+            "at most": size(client["memory_limit_bytes"]),
         }
-        for one in clients
+        for client in clients
     ]
     yield table(rows, width)
-    for one in clients:
-        what = "password of its first account" if one["account"] else "key of its API"
-        yield _wrapped(f"{one['client']}: {what} in {one['secret']} on this machine", width, "  ")
+    for client in clients:
+        what = "password of its first account" if client["account"] else "key of its API"
+        yield _wrapped(f"{client['client']}: {what} in {client['secret']} on this machine", width, "  ")
 
 
 # A service ----------------------------------------------------------------------------------------------------------

@@ -40,18 +40,18 @@ def forms(ask: Mapping[str, Any] | None) -> dict[str, Spec]:
     before = ask.get("before_change")
     left = NOT_BEFORE_CHANGE if before else ()
     keys: dict[str, Iterable[str]] = {
-        "files": [one["path"] for one in ask["files"]],
+        "files": [file["path"] for file in ask["files"]],
         **{name: ask[name] for name in ("sysctl", "units", "packages", "disks", "images", "certificates")},
-        **({"starts": [one["name"] for one in before["services"]]} if before else {}),
+        **({"starts": [service["name"] for service in before["services"]]} if before else {}),
     }
     names = [name for name in (*ALWAYS, *READS, *(BEFORE_CHANGE if before else ())) if name not in left]
     found = {name: _keyed(PARTS[name], keys.get(name)) for name in names}
     models = PARTS["models"]["options"]
     found["models"] = {
         **PARTS["models"],
-        "options": {**models, "models": _keyed(models["models"], [one["repository"] for one in ask["models"]])},
+        "options": {**models, "models": _keyed(models["models"], [model["repository"] for model in ask["models"]])},
     }
-    found["json"] = {"type": "map", "options": {one["path"]: _json(one) for one in ask["json"]}}
+    found["json"] = {"type": "map", "options": {question["path"]: _json(question) for question in ask["json"]}}
     for name, files in (("sysctl_later", "sysctl_files"), ("memlock_later", "memlock_files")):
         found[name] = _of_keys(PARTS[name], sorted(ask[files]))
     return found
@@ -93,10 +93,10 @@ def _of_keys(spec: Spec, keys: Sequence[str]) -> Spec:
     }
 
 
-def _json(one: Mapping[str, Any]) -> Spec:
+def _json(entry: Mapping[str, Any]) -> Spec:
     """Of one JSON file, as `_host.probe.files.read_json` answers."""
-    if one["names_of"]:
+    if entry["names_of"]:
         names: Spec = {"type": "list", "required": True, "elements": {"type": "str"}}
-        return {"type": "map", "nullable": True, "required": True, "options": {one["names_of"]: names}}
-    values: Spec = {"type": "list", "min": 2, "max": 2, "elements": {"nullable": True}} if one["original"] else {}
-    return {"type": "map", "nullable": True, "required": True, "values": {**values, "nullable": not one["original"]}}
+        return {"type": "map", "nullable": True, "required": True, "options": {entry["names_of"]: names}}
+    values: Spec = {"type": "list", "min": 2, "max": 2, "elements": {"nullable": True}} if entry["original"] else {}
+    return {"type": "map", "nullable": True, "required": True, "values": {**values, "nullable": not entry["original"]}}

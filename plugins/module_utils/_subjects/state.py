@@ -131,7 +131,9 @@ def settled(
     no longer: one that restarts again and again would be judged as a stranger's port in that moment."""
     for _ in range(_LOOKS):
         if state["containers"] is None or all(
-            holder(one, state["containers"]) for one in state["listening"] or () if one["process"] == PROXY
+            holder(listener, state["containers"])
+            for listener in state["listening"] or ()
+            if listener["process"] == PROXY
         ):
             break
         time.sleep(_LOOK_S)
@@ -184,7 +186,7 @@ def _listening(protocol: str) -> list[dict[str, Any]]:
         sockets = _sockets(protocol)
         owners = _socket_owners(sockets)
     found = {(*end, *owners.get(inode, ("", ""))) for inode, end in sockets.items()}
-    return [dict(zip(("port", "local", "process", "container"), one, strict=True)) for one in sorted(found)]
+    return [dict(zip(("port", "local", "process", "container"), row, strict=True)) for row in sorted(found)]
 
 
 def _sockets(protocol: str) -> dict[str, tuple[int, bool]]:

@@ -35,7 +35,7 @@ def buffers(log: str) -> dict[tuple[str, str], float]:
 
 def of_projector(log: str) -> dict[str, float]:
     """MiB of its model, and of what it computes a picture in, as far as they are printed."""
-    return {kind: float(mib) for one in _PROJECTOR.finditer(log) for kind, mib in one.groupdict().items() if mib}
+    return {kind: float(mib) for match in _PROJECTOR.finditer(log) for kind, mib in match.groupdict().items() if mib}
 
 
 def parse_boot_log(log: str) -> BootLog:

@@ -94,7 +94,7 @@ def _layers(count: int, split: Sequence[float]) -> list[list[int]]:
         ends[rank] = reached / whole
     found: list[list[int]] = [[] for _ in split]
     for layer in range(count + 1):
-        rank = next((one for one in order if ends[one] > layer / (count + 1)), order[-1])
+        rank = next((device for device in order if ends[device] > layer / (count + 1)), order[-1])
         found[rank].append(layer)
     return found
 

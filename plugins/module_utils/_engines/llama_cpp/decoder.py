@@ -73,7 +73,7 @@ def bytes_of_lookup(facts: Mapping[str, object], batch: Batch, windowed: bool) -
     graph.add(_looked_up(graph, facts, batch, row), leaf(_F32 * batch.tokens), leaf(_F32 * batch.outputs))
     for kind in (True, False) if windowed else (False,):
         cache = _cache(facts, batch, kind)
-        turns = [one for one in (cache.turn_keys, cache.turn_values) if one]
+        turns = [rotation for rotation in (cache.turn_keys, cache.turn_values) if rotation]
         graph.add(cache.keys, cache.values, cache.mask, *turns)
     return graph.bytes()
 
@@ -153,7 +153,7 @@ def _attention(
     if architecture == "gemma3":
         query = changed(query)
     if cache.turn_keys:
-        query, key = (view(made(one.size, cache.turn_keys, view(one))) for one in (query, key))
+        query, key = (view(made(projection.size, cache.turn_keys, view(projection))) for projection in (query, key))
     if cache.turn_values:
         value = view(made(value.size, cache.turn_values, view(value)))
     graph.add(*((query, key, value) if architecture == "gemma3" else (query, value, key)))

@@ -127,7 +127,7 @@ class _Space:
         size = _aligned(size)
         fitting = [hole for hole in self.holes[:-1] if hole[1] >= size]
         # of holes that are equally small the last one
-        hole = min(reversed(fitting), key=lambda one: one[1], default=self.holes[-1])
+        hole = min(reversed(fitting), key=lambda item: item[1], default=self.holes[-1])
         offset = hole[0]
         hole[0], hole[1] = hole[0] + size, hole[1] - size
         if not hole[1]:

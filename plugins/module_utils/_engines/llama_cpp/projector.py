@@ -82,7 +82,7 @@ def _layer(graph: Graph, facts: Mapping[str, Any], cur: Tensor, positions: Tenso
     else:
         query, key, value = (view(_linear(normed, row)) for _ in range(3))
     graph.add(query, key, value)
-    halves = (made(row // 2, view(one)) for one in (key, value))
+    halves = (made(row // 2, view(projection)) for projection in (key, value))
     seen = view(made(row, view(query), *halves))
     out = changed(_linear(seen, row), cur)
     wide = row // facts["width"] * facts["feed_forward"]

@@ -162,7 +162,7 @@ def _projector_of(placed: Placed) -> tuple[Mapping[str, Any] | None, list[Findin
     if not findings and facts["kind"] not in projector.KNOWN:
         found = f"a projector of the kind {facts['kind']}: its weights are planned, and not what it computes in"
         findings = [_not_judged(placed, found, f"one of {', '.join(projector.KNOWN)}", "watch its first picture")]
-    return (None if any(one.severity == "error" for one in findings) else facts), findings
+    return (None if any(finding.severity == "error" for finding in findings) else facts), findings
 
 
 def _not_judged(placed: Placed, found: str, expected: str, remedy: str) -> Finding:
@@ -220,7 +220,9 @@ def _of_draft(values: Mapping[str, object], settings: Settings | None) -> Settin
 
 def _together(parts: Sequence[Buffers]) -> Buffers:
     """Of a rank, what its models set up."""
-    return Buffers(*(sum(sizes) for sizes in zip(*((one.model, one.cache, one.compute) for one in parts), strict=True)))
+    return Buffers(
+        *(sum(sizes) for sizes in zip(*((part_.model, part_.cache, part_.compute) for part_ in parts), strict=True))
+    )
 
 
 def _unknown(
@@ -229,7 +231,7 @@ def _unknown(
     """models: what is known of the model's file, and of the one that drafts for it."""
     found = "nothing is known of the model's file"
     if models[0]:
-        of = ", ".join(one["architecture"] for one in models if one)
+        of = ", ".join(model["architecture"] for model in models if model)
         found = f"a model of {of}, whose graph is not known here; its cache as if each layer saw every token"
         if settings is None:
             found = "no context, neither of an option nor of the model"

@@ -137,7 +137,7 @@ def plan_hosts(
     decided = {host: pools(here, totals[host], systems[host], {}) for host, here in demands.items()}
     agreed: dict[str, int] = {}
     for host, here in demands.items():
-        for service in (one.service for one in here if one.ranks > 1 and one.service in decided[host]):
+        for service in (rank.service for rank in here if rank.ranks > 1 and rank.service in decided[host]):
             agreed[service] = min(decided[host][service].size, agreed.get(service, decided[host][service].size))
     for host in (host for host, pool in decided.items() if agreed.keys() & pool):
         decided[host] = pools(demands[host], totals[host], systems[host], agreed)
@@ -453,11 +453,11 @@ def _host_findings(
 
 def _smaller(demands: Sequence[Demand], shares: Mapping[str, Share]) -> Iterator[str]:
     """What would take less of a host: one clause for each way, with the services that it holds for."""
-    written = [one for one in demands if one.utilization is not None]
-    blind = sorted(one.service for one in demands if _is_blind(one))
-    pooled = sorted(one.service for one in demands if shares[one.service].kv_cache_memory_bytes)
-    for option in sorted({one.share_option for one in written}):
-        of = sorted(one.service for one in written if one.share_option == option)
+    written = [demand for demand in demands if demand.utilization is not None]
+    blind = sorted(demand.service for demand in demands if _is_blind(demand))
+    pooled = sorted(demand.service for demand in demands if shares[demand.service].kv_cache_memory_bytes)
+    for option in sorted({demand.share_option for demand in written}):
+        of = sorted(demand.service for demand in written if demand.share_option == option)
         yield f"take {option} out of {' and '.join(of)}, so that the plan sizes it"
     if blind:
         yield f"let the plan size {' and '.join(blind)}: model.config and model.weights_bytes (docs/recipes.md)"

@@ -45,7 +45,7 @@ def pools(demands: Sequence[Demand], total: int, reserve: Interval, agreed: Mapp
     undeclared = [name for name, demand in sized.items() if _is_open(demand) and name not in agreed]
     at_least = {name: _Range(one.most, one.most, 1) if name in undeclared else one for name, one in ranges.items()}
     whole = all(ranges[name].most == sized[name].kv_bytes for name in undeclared)
-    if whole and sum(one.least for one in at_least.values()) <= room.expected:
+    if whole and sum(need.least for need in at_least.values()) <= room.expected:
         ranges = at_least
     sizes = _shared_out(free, ranges)
     spare = max(0, free - sum(sizes.values()))

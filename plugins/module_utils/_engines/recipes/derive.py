@@ -70,7 +70,9 @@ def derive(
     }
     recipe, problems = parse(written, Place(thing=f"model {repository}"))
     # its image is known by its digest alone where the collection has one
-    findings += [one for one in problems if one.severity == "error" or one.rule != "recipe-unpinned-image"]
+    findings += [
+        problem for problem in problems if problem.severity == "error" or problem.rule != "recipe-unpinned-image"
+    ]
     return recipe, findings
 
 

@@ -60,7 +60,7 @@ def _nvidia(source: Mapping[str, object]) -> dict[str, Any]:
 def _vllm(source: Mapping[str, Any]) -> dict[str, Any]:
     meta, model, features, variants = (_map(source, key) for key in ("meta", "model", "features", "variants"))
     wanted = [name for name in variants if isinstance(variants[name], Mapping)]
-    chosen = next((one for kind in _PRECISIONS for one in wanted if one == kind), next(iter(wanted), ""))
+    chosen = next((item for kind in _PRECISIONS for item in wanted if item == kind), next(iter(wanted), ""))
     variant = _map(variants, chosen)
     repository = variant.get("model_id") or model.get("model_id")
     optional = source.get("opt_in_features") or ()
@@ -93,4 +93,4 @@ def _map(source: Mapping[str, object], key: str) -> Mapping[Any, Any]:
 
 
 def _words(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []
+    return [str(item) for item in value] if isinstance(value, list) else []

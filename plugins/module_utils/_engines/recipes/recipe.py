@@ -116,7 +116,7 @@ def flag_problems(flags: Mapping[str, object], place: Place, engine: EngineSpec)
             yield error("recipe-planned-flag", where, found=found, expected="left to the plan", remedy=remedy)
         elif _is_secret(name.split("-"), value):
             yield _secret(where)
-        elif isinstance(value, list) and any(isinstance(one, str) and one.startswith("-") for one in value):
+        elif isinstance(value, list) and any(isinstance(item, str) and item.startswith("-") for item in value):
             yield error(
                 "recipe-flag-value",
                 where,
@@ -347,15 +347,15 @@ class Library:
     def of_model(self, repository: str, hosts: int, file: str | None = None) -> Recipe | None:
         """The recipe for a model that a service names without one: of several one that works, that was shown on so many
         hosts, the owner's own before the shipped, and the newest. file: its GGUF file or size, where it is named."""
-        found = [one for one in self.recipes.values() if one.data["model"]["repository"] == repository]
+        found = [recipe for recipe in self.recipes.values() if recipe.data["model"]["repository"] == repository]
         if file is not None:
-            found = [one for one in found if meant({one.data["model"].get("file", ""): 0}, file)]
+            found = [item for item in found if meant({item.data["model"].get("file", ""): 0}, file)]
 
-        def rank(one: Recipe) -> tuple[bool, bool, int]:
-            bad = one.data["status"]["state"] == "known-bad"
-            return bad, hosts not in one.data["host_counts"], _place_of(one.path, self.folders)
+        def rank(recipe: Recipe) -> tuple[bool, bool, int]:
+            bad = recipe.data["status"]["state"] == "known-bad"
+            return bad, hosts not in recipe.data["host_counts"], _place_of(recipe.path, self.folders)
 
-        found.sort(key=lambda one: (one.data["status"]["when"] or "", one.name), reverse=True)
+        found.sort(key=lambda item: (item.data["status"]["when"] or "", item.name), reverse=True)
         return min(found, key=rank, default=None)
 
     def config_of(self, model: ModelData, place: Place) -> tuple[Mapping[str, Any] | None, list[Finding]]:
@@ -424,7 +424,7 @@ class Library:
     def _instead(self, name: str) -> str:
         """A recipe of another model is no slip of the pen, however alike their names are."""
         parts = re.split(r"[\s_-]+", name.strip().lower())
-        is_part = any(all(part in one for part in parts) for one in self.recipes)
+        is_part = any(all(part in recipe for part in parts) for recipe in self.recipes)
         if is_part or difflib.get_close_matches("-".join(parts), self.recipes, n=1, cutoff=_SLIP):
             return did_you_mean(name, self.recipes)
         return "docs/models.md lists the recipes; or write model: organisation/name, as the hub has it"
@@ -510,13 +510,13 @@ class Library:
             unreadable = error("build-unreadable", str(path), found=str(cause), expected="a YAML map", remedy=_MEND)
             return None, [unreadable]
         named = data.get("files") if isinstance(data, Mapping) else None
-        paths = [DOCKERFILE, *(str(one) for one in (named if isinstance(named, Mapping) else ()))]
+        paths = [DOCKERFILE, *(str(item) for item in (named if isinstance(named, Mapping) else ()))]
         texts = {one: text for one in paths if (text := self._text(f"{name}/{one}")) is not None}
         build, findings = read_build(name, data, texts, str(path.parent))
         arguments = build.data["arguments"].items() if build else ()
         where = Place(thing=str(path), option="arguments")
         findings += [_secret(where.below(key)) for key, value in arguments if _is_secret(key.split("_"), value)]
-        return (None if any(one.severity == "error" for one in findings) else build), findings
+        return (None if any(finding.severity == "error" for finding in findings) else build), findings
 
     def _text(self, name: str) -> str | None:
         """A file of a build; None where it isn't there, or is no text of a size that a plan carries."""

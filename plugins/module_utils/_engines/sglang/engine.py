@@ -95,4 +95,4 @@ class Sglang(Plain):
 
     def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
         found = judge(_BY, catalogue.load(), request["release"], request["flags"], place)
-        return [one for one in [*found, *reported(request, place)] if one.rule not in request["silence"]]
+        return [finding for finding in [*found, *reported(request, place)] if finding.rule not in request["silence"]]

@@ -26,7 +26,7 @@ def forecast_case(case: Mapping[str, object]) -> dict[str, Any]:
     drafts = Drafts(**checked["drafts"]) if checked.get("drafts") else None
     alike = {key: checked[key] for key in ("engine", "kernel", "eager", "tensor", "pipeline")}
     setup = Setup(**alike, element=checked["cache_bytes"], drafts=drafts)
-    points = tuple(Point(_load(one), one["decode"]) for one in checked["measured"])
+    points = tuple(Point(_load(item), item["decode"]) for item in checked["measured"])
     load = _load(checked)
     factors = (calibrated(shape, setup, load, points), 1.0) if points else None
     return {**forecast(shape, setup, load, factors)}

@@ -84,7 +84,7 @@ class Shape:
 
     def cached(self, tokens: float, element: float) -> float:
         """Bytes that one sequence of so many tokens reads in a step. element: bytes of an element of the cache."""
-        kept = sum(one.layers * one.elements * min(tokens, one.window or tokens) for one in self.caches)
+        kept = sum(cache.layers * cache.elements * min(tokens, cache.window or tokens) for cache in self.caches)
         return kept * element + 2 * self.state
 
 
@@ -267,7 +267,9 @@ def first_token(shape: Shape, setup: Setup, load: Load, of: Mapping[str, float])
         chosen = shape.routed.count * shape.chosen
         computed += 2 * prompt * chosen / (_rate(shape.routed, setup, of) * of["prompt_expert"])
     pairs = prompt * load.depth + prompt * prompt / 2
-    looked = sum(one.layers * (min(pairs, prompt * one.window) if one.window else pairs) for one in shape.caches)
+    looked = sum(
+        cache.layers * (min(pairs, prompt * cache.window) if cache.window else pairs) for cache in shape.caches
+    )
     attended = 4 * shape.queries * looked / (1e12 * of["prompt_attention"])
     shared = 1 + (setup.tensor - 1) * of["prompt_tensor"]
     alone = (read + computed + attended) / shared + 1e-3 * of["prompt_start"]
@@ -297,7 +299,7 @@ def calibrated(
     logarithm of their number."""
     of = {
         point.load.requests: point.decode / forecast(shape, setup, point.load, by=by)["decode"]
-        for point in sorted(points, key=lambda one: one.load.requests)
+        for point in sorted(points, key=lambda item: item.load.requests)
     }
     fewest, most = min(of), max(of)
     if fewest == most:

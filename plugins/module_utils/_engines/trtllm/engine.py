@@ -92,7 +92,7 @@ class TrtLlm(Plain):
         """cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp and _torch/pyexecutor, 1.0; a first, small pool is set up
         to measure with, so that the last counts."""
         tokens, longest, release = (
-            found[-1] if found else None for found in (one.findall(log) for one in (_POOL, _LONGEST, _RELEASE))
+            found[-1] if found else None for found in (pattern.findall(log) for pattern in (_POOL, _LONGEST, _RELEASE))
         )
         return BootLog(
             kv_cache_tokens=int(tokens) if tokens else None,

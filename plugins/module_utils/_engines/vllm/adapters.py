@@ -94,7 +94,7 @@ def _is_target(name: str, targets: Any) -> bool:
         return True
     parts = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}.get(name, ())
     wanted = [targets] if isinstance(targets, str) else targets
-    return any(one in wanted for one in (name, *parts))
+    return any(part in wanted for part in (name, *parts))
 
 
 def _linears(config: ConfigJson) -> Iterator[_Linear]:

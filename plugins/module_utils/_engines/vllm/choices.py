@@ -45,10 +45,10 @@ def _number(name: str, now: int, others: Sequence[int], written: Any) -> Choice:
 
 def _attention(flags: Mapping[str, object]) -> Choice:
     now = flags.get("attention-backend")
-    others = [one for one in _ATTENTION if one != now]
+    others = [backend for backend in _ATTENTION if backend != now]
     return Choice(
         "attention",
-        [{}, *({"flags": {"attention-backend": one}} for one in others)],
+        [{}, *({"flags": {"attention-backend": other}} for other in others)],
         [str(now or "vLLM's own choice"), *others],
     )
 

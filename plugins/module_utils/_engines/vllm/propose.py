@@ -104,11 +104,13 @@ def _image(architecture: str | None, catalogue: Catalogue, place: str) -> tuple[
             )
         ]
     ranges = [catalogue.name_range("architecture", name) for name in classes_of(architecture)]
-    releases = [one for one in catalogue.releases if any(held is not None and one in held for held in ranges)]
+    releases = [
+        release for release in catalogue.releases if any(held is not None and release in held for held in ranges)
+    ]
     if known["release"] in releases:
         return known, []
     if releases:
-        first = next((one for one in releases if _later(one, known["release"])), releases[-1])
+        first = next((release for release in releases if _later(release, known["release"])), releases[-1])
         return {"reference": f"vllm/vllm-openai:v{first}", "digest": None, "family": "upstream", "release": first}, [
             warning(
                 "model-image",
@@ -131,8 +133,8 @@ def _image(architecture: str | None, catalogue: Catalogue, place: str) -> tuple[
     ]
 
 
-def _later(one: str, other: str) -> bool:
-    builds = parse(one), parse(other)
+def _later(text: str, other: str) -> bool:
+    builds = parse(text), parse(other)
     return builds[0] is not None and builds[1] is not None and builds[0].release > builds[1].release
 
 

@@ -124,7 +124,9 @@ class VllmSizing:
         if mode == "none":
             return None
         divided = self.kv.layout.settings.context_parallel
-        unit = math.lcm(*(one["block_size"] * (1 if one["kind"] == "Mamba" else divided) for one in answer["groups"]))
+        unit = math.lcm(
+            *(group["block_size"] * (1 if group["kind"] == "Mamba" else divided) for group in answer["groups"])
+        )
         if mode == "align" and self.match_unit:
             unit = self.match_unit
         return unit * (2 if self.kv.layout.settings.drafters else 1)

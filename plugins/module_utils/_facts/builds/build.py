@@ -96,7 +96,7 @@ def read(name: str, data: object, files: Mapping[str, str], folder: str) -> tupl
         return None, findings
     wanted = {DOCKERFILE: checked["dockerfile"], **checked["files"]}
     findings = [
-        *(one for path, digest in wanted.items() for one in _file(path, digest, files, folder)),
+        *(item for path, digest in wanted.items() for item in _file(path, digest, files, folder)),
         *_unknown(checked, where),
         *_arguments(checked, where),
     ]

@@ -76,19 +76,19 @@ def problems(text: str, contexts: Iterable[str], arguments: Mapping[str, str], p
     """
     yield from _directives(text, place)
     seen, known = _Seen(), {*contexts}
-    for one in instructions(text):
-        where = f"{place}, line {one.line}"
-        if one.word in ("ARG", "ENV"):
-            _note(one, seen, arguments)
-        elif one.word == "FROM":
-            yield from _stage(one, seen, known, where)
-        elif one.word in ("COPY", "ADD", "RUN"):
-            for name in _taken(one):
+    for instruction in instructions(text):
+        where = f"{place}, line {instruction.line}"
+        if instruction.word in ("ARG", "ENV"):
+            _note(instruction, seen, arguments)
+        elif instruction.word == "FROM":
+            yield from _stage(instruction, seen, known, where)
+        elif instruction.word in ("COPY", "ADD", "RUN"):
+            for name in _taken(instruction):
                 yield from _source(_filled(name, seen.known), seen, known, where)
-        if one.word == "ADD":
-            yield from _added(one, seen, where)
-        if one.word == "RUN":
-            yield from _let_out(one, where)
+        if instruction.word == "ADD":
+            yield from _added(instruction, seen, where)
+        if instruction.word == "RUN":
+            yield from _let_out(instruction, where)
 
 
 def _directives(text: str, place: str) -> Iterator[Finding]:
@@ -114,12 +114,12 @@ def _directives(text: str, place: str) -> Iterator[Finding]:
             )
 
 
-def _note(one: Instruction, seen: _Seen, arguments: Mapping[str, str]) -> None:
+def _note(instruction: Instruction, seen: _Seen, arguments: Mapping[str, str]) -> None:
     """An argument's or a variable's value, where it is known beforehand."""
-    pairs = re.findall(r"(\w+)(?:=(\"[^\"]*\"|'[^']*'|\S*))?", one.rest)
+    pairs = re.findall(r"(\w+)(?:=(\"[^\"]*\"|'[^']*'|\S*))?", instruction.rest)
     for name, value in pairs:
         default = _filled(value.strip("\"'"), seen.known)
-        if one.word == "ARG":
+        if instruction.word == "ARG":
             default = arguments.get(name, default or seen.given.get(name, ""))
             if not seen.stages:
                 seen.given[name] = default
@@ -138,17 +138,17 @@ def _filled(text: str, known: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, text)
 
 
-def _stage(one: Instruction, seen: _Seen, known: set[str], where: str) -> Iterator[Finding]:
-    image, *name = re.split(r"\s+as\s+", one.rest, maxsplit=1, flags=re.IGNORECASE)
+def _stage(instruction: Instruction, seen: _Seen, known: set[str], where: str) -> Iterator[Finding]:
+    image, *name = re.split(r"\s+as\s+", instruction.rest, maxsplit=1, flags=re.IGNORECASE)
     # an argument before the first stage is what a FROM sees, whatever stages call theirs
     yield from _source(_filled(image, seen.given), seen, known, where)
     seen.stages.append(name[0].lower() if name else "")
 
 
-def _taken(one: Instruction) -> Iterator[str]:
+def _taken(instruction: Instruction) -> Iterator[str]:
     """Where files of an instruction come from, beside the build's own folder."""
-    yield from one.values("from")
-    for mount in one.values("mount"):
+    yield from instruction.values("from")
+    for mount in instruction.values("mount"):
         parts = dict(part.partition("=")[::2] for part in mount.split(","))
         if "from" in parts:
             yield parts["from"]
@@ -169,10 +169,10 @@ def _source(name: str, seen: _Seen, known: set[str], where: str) -> Iterator[Fin
     )
 
 
-def _added(one: Instruction, seen: _Seen, where: str) -> Iterator[Finding]:
+def _added(instruction: Instruction, seen: _Seen, where: str) -> Iterator[Finding]:
     """What ADD fetches by itself, outside of the container and so also without a network."""
-    words = _listed(one.rest)[:-1]
-    sums = [_filled(value, seen.known) for value in one.values("checksum")]
+    words = _listed(instruction.rest)[:-1]
+    sums = [_filled(value, seen.known) for value in instruction.values("checksum")]
     for word in words:
         source = _filled(word, seen.known)
         if (_FROM_ELSEWHERE.match(source) or source.startswith("$")) and not any(map(_CHECKED.fullmatch, sums)):
@@ -194,9 +194,9 @@ def _listed(words: str) -> list[str]:
     return words.split()
 
 
-def _let_out(one: Instruction, where: str) -> Iterator[Finding]:
+def _let_out(instruction: Instruction, where: str) -> Iterator[Finding]:
     for flag, unwanted in (("network", "host"), ("security", "insecure")):
-        if unwanted in one.values(flag):
+        if unwanted in instruction.values(flag):
             yield error(
                 "build-privilege",
                 where,

@@ -112,7 +112,7 @@ class Header:
 
     @property
     def size(self) -> int:
-        return self.data + max((one.offset + one.size for one in self.tensors.values()), default=0)
+        return self.data + max((tensor.offset + tensor.size for tensor in self.tensors.values()), default=0)
 
 
 def read_header(read: Callable[[int], bytes]) -> Header:
@@ -358,6 +358,6 @@ def _number(metadata: Mapping[str, Any], key: str) -> int:
 
 
 def _per_layer(value: object, layers: int) -> list[int]:
-    if isinstance(value, list) and len(value) == layers and all(_is_whole(one) and one >= 0 for one in value):
+    if isinstance(value, list) and len(value) == layers and all(_is_whole(item) and item >= 0 for item in value):
         return [*value]
     return [value if isinstance(value, int) and _is_whole(value) and value > 0 else 0] * layers

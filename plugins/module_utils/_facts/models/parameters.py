@@ -144,7 +144,7 @@ def stages(config: Mapping[str, object], whole: int, layers: Sequence[int], tens
     least = _WHOLE * (counted.embedding + counted.output + counted.copied) if counted else 0
     if counted is None or not sum(layers) or whole < least:
         return [math.ceil(whole / (len(layers) * tensor))] * len(layers)
-    embedding, output, encoder = (_WHOLE * one for one in (counted.embedding, counted.output, counted.vision))
+    embedding, output, encoder = (_WHOLE * item for item in (counted.embedding, counted.output, counted.vision))
     everywhere = str(ConfigJson(config).architecture).startswith(_EMBEDS_EVERYWHERE)
     copied = _WHOLE * (counted.copied - counted.vision)
     shared = whole - least
@@ -224,7 +224,7 @@ def _layers(text: Mapping[str, object]) -> list[str]:
     if every and number(text, "linear_num_value_heads"):
         return ["attention" if (index + 1) % every == 0 else "linear" for index in range(min(count, 4096))]
     if isinstance(pattern := text.get("hybrid_layer_pattern"), list) and len(pattern) == count:
-        return ["sliding" if one == 1 else "attention" for one in pattern]
+        return ["sliding" if layer == 1 else "attention" for layer in pattern]
     return ["attention"] * min(count, 4096)
 
 

@@ -13,16 +13,21 @@ def host_slice(fleet: Mapping[str, Any], host: str) -> Slice:
     fleet: what `gb10.fleet.plan` returned.
     """
     whole: Slice = fleet["plan"]["hosts"][host]
-    return {**whole, "services": [one for one in whole["services"] if one["name"] in fleet["services"]]}
+    return {**whole, "services": [service for service in whole["services"] if service["name"] in fleet["services"]]}
 
 
 def whole_services(host_slice: Slice, alive: Iterable[str]) -> dict[str, Any]:
     """slice: with those services alone whose hosts are all there, since ranks start, serve and end together.
     left_out: a sentence for each of the others, which are left as they are."""
     there = {*alive}
-    missing = {one["name"]: [host for host in one["hosts"] if host not in there] for one in host_slice["services"]}
+    missing = {
+        service["name"]: [host for host in service["hosts"] if host not in there] for service in host_slice["services"]
+    }
     return {
-        "slice": {**host_slice, "services": [one for one in host_slice["services"] if not missing[one["name"]]]},
+        "slice": {
+            **host_slice,
+            "services": [service for service in host_slice["services"] if not missing[service["name"]]],
+        },
         "left_out": [
             f"{name}: {', '.join(hosts)} can't be reached or was refused, so that it is left as it is; bring "
             f"{hosts[0]} back and run this again, or take it out of the service's hosts"
@@ -65,7 +70,7 @@ def cable_ends(
     if host not in read:
         return {}
     answered = {mac for asked in read[host]["asked"].values() for mac in asked["answers"].values()}
-    declared = {peer["host"] for one in interfaces for peer in one["peers"]}
+    declared = {peer["host"] for interface in interfaces for peer in interface["peers"]}
     ends: dict[str, Any] = {}
     for name, reading in read.items():
         links = {link: {"mac": found["mac"]} for link, found in reading["links"].items()}

@@ -18,7 +18,12 @@ NETWORKMANAGER_PRE_UP = "/etc/NetworkManager/dispatcher.d/pre-up.d/90-gb10-fabri
 
 def document(interfaces: Iterable[Interface], mode: str) -> dict[str, Any]:
     """The netplan document for interfaces of a fabric slice. mode: ``static`` or ``link-local``."""
-    return {"network": {"version": 2, "ethernets": {one["name"]: _ethernet(one, mode) for one in interfaces}}}
+    return {
+        "network": {
+            "version": 2,
+            "ethernets": {interface["name"]: _ethernet(interface, mode) for interface in interfaces},
+        }
+    }
 
 
 def _ethernet(interface: Interface, mode: str) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def decide(
     interfaces: {name, address}. content None: a file of ours is to go; one without our mark is left alone. Raises
     FleetError for what may not be.
     """
-    asked = {str(one["name"]): one.get("address") for one in interfaces}
+    asked = {str(interface["name"]): interface.get("address") for interface in interfaces}
     names = sorted(asked)
     _refuse([_missing(name, host) for name in names if name not in host.links])
     _refuse([*_profiles(host, names), *_overlaps(host.routes, asked)])

@@ -44,7 +44,7 @@ def _require_bounds(value: object) -> None:
         size += sum(map(_bytes, level))
         if size > MOST_BYTES:
             raise ValueError(f"its answer has more than {MOST_BYTES} bytes")
-        level = [child for one in level if isinstance(one, (dict, list)) for child in _children(one)]
+        level = [child for node in level if isinstance(node, (dict, list)) for child in _children(node)]
     if level:
         raise ValueError(f"its answer nests deeper than {_MOST_LEVELS} levels")
 

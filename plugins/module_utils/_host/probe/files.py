@@ -28,11 +28,11 @@ def read_files(wanted: Sequence[Mapping[str, Any]], salt: str) -> dict[str, dict
 
     Of a file that is salted, the salted digest and its size come.
     """
-    found = {one["path"]: _file(Path(one["path"]), one["sha256"], one["secret"]) for one in wanted}
-    for one in wanted:
-        if one["salted"] and found[one["path"]]["kind"] == "file":
-            content = Path(one["path"]).read_bytes()
-            found[one["path"]] |= {"salted": salted(content, salt), "size": len(content)}
+    found = {item["path"]: _file(Path(item["path"]), item["sha256"], item["secret"]) for item in wanted}
+    for item in wanted:
+        if item["salted"] and found[item["path"]]["kind"] == "file":
+            content = Path(item["path"]).read_bytes()
+            found[item["path"]] |= {"salted": salted(content, salt), "size": len(content)}
     return found
 
 
@@ -94,20 +94,20 @@ def read_json(wanted: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any] |
     the original with the settings merged into it, as ``[want, have]``; with ``names_of`` only the names below that key,
     since its values are secret.
     """
-    return {one["path"]: _json(one) for one in wanted}
+    return {item["path"]: _json(item) for item in wanted}
 
 
-def _json(one: Mapping[str, Any]) -> dict[str, Any] | None:
-    document = _document(Path(one["path"]))
+def _json(entry: Mapping[str, Any]) -> dict[str, Any] | None:
+    document = _document(Path(entry["path"]))
     if document is None:
         return None
-    if one.get("names_of"):
-        return {one["names_of"]: sorted(document.get(one["names_of"]) or {})}
-    if one.get("original"):
-        want = merged(_document(Path(one["original"])) or {}, one["settings"])
+    if entry.get("names_of"):
+        return {entry["names_of"]: sorted(document.get(entry["names_of"]) or {})}
+    if entry.get("original"):
+        want = merged(_document(Path(entry["original"])) or {}, entry["settings"])
         pairs = {key: [want.get(key), document.get(key)] for key in sorted({*want, *document})}
         return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-    return {key: document.get(key) for key in one["keys"]}
+    return {key: document.get(key) for key in entry["keys"]}
 
 
 def _document(path: Path) -> dict[str, Any] | None:

@@ -224,7 +224,9 @@ def _link_problems(wanted: Mapping[str, Any], link: Link | None) -> Iterator[str
 
 def addresses(link: Link) -> set[str]:
     """The IPv4 addresses of a link with their prefixes."""
-    return {f"{one['local']}/{one['prefixlen']}" for one in link["addr_info"] if one["family"] == "inet"}
+    return {
+        f"{address['local']}/{address['prefixlen']}" for address in link["addr_info"] if address["family"] == "inet"
+    }
 
 
 # Back to what was -------------------------------------------------------------------------------------------------
@@ -286,18 +288,18 @@ def differences(change: Mapping[str, Any], links: Iterable[Link], routes: Sequen
         name = link["ifname"]
         if name in old:
             was, now = _lasting(old[name]), _lasting(link)
-            commands += [["address", "del", one, "dev", name] for one in sorted(now - was)]
+            commands += [["address", "del", address, "dev", name] for address in sorted(now - was)]
             commands += [
                 [
                     "address",
                     "add",
-                    one,
-                    *_beside(one),
-                    *(["noprefixroute"] if one in without[name] else []),
+                    address,
+                    *_beside(address),
+                    *(["noprefixroute"] if address in without[name] else []),
                     "dev",
                     name,
                 ]
-                for one in sorted(was - now)
+                for address in sorted(was - now)
             ]
     of_old = [
         route
@@ -312,14 +314,16 @@ def differences(change: Mapping[str, Any], links: Iterable[Link], routes: Sequen
 
 def _lasting(link: Link) -> set[str]:
     """Its addresses but those of IPv6 that routers give or that belong to every link."""
-    of_6 = (one for one in link["addr_info"] if one["family"] == "inet6" and one["scope"] == "global")
-    return addresses(link) | {f"{one['local']}/{one['prefixlen']}" for one in of_6 if not one.get("dynamic")}
+    of_6 = (address for address in link["addr_info"] if address["family"] == "inet6" and address["scope"] == "global")
+    return addresses(link) | {
+        f"{address['local']}/{address['prefixlen']}" for address in of_6 if not address.get("dynamic")
+    }
 
 
 def _without_routes(link: Link) -> set[str]:
     """Its IPv4 addresses for which the kernel has no route of its own."""
-    of_4 = (one for one in link["addr_info"] if one["family"] == "inet")
-    return {f"{one['local']}/{one['prefixlen']}" for one in of_4 if one.get("noprefixroute")}
+    of_4 = (address for address in link["addr_info"] if address["family"] == "inet")
+    return {f"{address['local']}/{address['prefixlen']}" for address in of_4 if address.get("noprefixroute")}
 
 
 def _beside(address: str) -> list[str]:

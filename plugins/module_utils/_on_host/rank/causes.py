@@ -263,7 +263,7 @@ def cause(lines: Iterable[str]) -> Cause | None:
     bare = [line for printed in lines if (line := _bare(printed)).text.strip()]
     exceptions = [statement for statement in _exceptions(bare) if not _WRAPPER.search(statement)]
     native = [_PLACE.sub("", statement) for statement in _natives(bare)]
-    statements = sorted([*reversed(exceptions), *native], key=lambda one: bool(_WEAK.search(one)))
+    statements = sorted([*reversed(exceptions), *native], key=lambda item: bool(_WEAK.search(item)))
     here = [statement for statement in statements if not _ELSEWHERE.search(statement)]
     if not here:
         gone = statements[:1]
@@ -347,8 +347,8 @@ def _natives(bare: Sequence[_Line]) -> Iterator[str]:
     """Lines that are statements by themselves. Those that say what it means for the load come after the others."""
     found = [(at, line.text) for at, line in enumerate(bare) if line.text[0] not in " \t" or "what(): " in line.text]
     lines = [(at, text) for at, text in found if _NATIVE.match(text) and not _EXCEPTION.match(text)]
-    late = [one for one in lines if _OF_LOADING.search(one[1])]
-    for at, text in [*(one for one in lines if one not in late), *late]:
+    late = [other_line for other_line in lines if _OF_LOADING.search(other_line[1])]
+    for at, text in [*(other_line for other_line in lines if other_line not in late), *late]:
         if not _WRAPPER.search(text) and _TRACEBACK not in text:
             more = (
                 [one.text.strip() for one in bare[at + 1 : at + _MORE]]

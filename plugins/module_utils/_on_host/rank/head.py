@@ -266,7 +266,7 @@ class Head:
     async def _drain(self, serving: Serving, reason: str) -> None:
         """Until no answer is under way, none can end any more, or the owner does not want to wait."""
         self._end = asyncio.get_running_loop().create_future()
-        draining, hurried = (asyncio.create_task(one) for one in (serving.drain(reason), self._hurried.wait()))
+        draining, hurried = (asyncio.create_task(awaited) for awaited in (serving.drain(reason), self._hurried.wait()))
         try:
             either: set[asyncio.Future[Any]] = {draining, hurried, self._end}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

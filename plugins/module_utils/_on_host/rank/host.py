@@ -306,7 +306,7 @@ class Usage:
 def usage(init: int, proc: Path = Path("/proc")) -> Usage:
     """What the container with this first process uses now; its processes are those of its process namespace."""
     found = [_usage_of(process) for process in processes_of(init, proc)]
-    return Usage(sum(one[0] for one in found), sum(one[1] for one in found), sum(one[2] for one in found))
+    return Usage(sum(item[0] for item in found), sum(item[1] for item in found), sum(item[2] for item in found))
 
 
 def memory_of(init: int, proc: Path = Path("/proc")) -> memory.Taken:

@@ -48,7 +48,7 @@ def _exists(path: Path) -> bool:
 
 def _listening(proc: Path, address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> Iterator[str]:
     """Inodes of the sockets that take connections to the address."""
-    taking = {_as_kernel(one) for one in _taking(address)}
+    taking = {_as_kernel(address_text) for address_text in _taking(address)}
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in (proc / "net" / table).read_text(encoding="ascii").splitlines()[1:]:

@@ -25,7 +25,7 @@ def spellings(secret: str) -> list[str]:
 
 def _escaped(text: str) -> set[str]:
     quoted = {urllib.parse.quote(text, safe=safe) for safe in ("", "/", "/~:+=")} | {urllib.parse.quote_plus(text)}
-    lower = {re.sub("%[0-9A-F]{2}", lambda found: found.group().lower(), one) for one in quoted}
+    lower = {re.sub("%[0-9A-F]{2}", lambda found: found.group().lower(), form) for form in quoted}
     python = {repr(text)[1:-1], ascii(text)[1:-1], repr(text.encode())[2:-1]}
     return (
         quoted

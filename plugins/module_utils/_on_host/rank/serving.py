@@ -91,7 +91,7 @@ class Serving:
         used = [await self._local.usage(), *(member.reported for member in self._members.in_order())]
 
         def total(name: str) -> int:
-            return sum(int(one.get(name, 0)) for one in used)
+            return sum(int(usage.get(name, 0)) for usage in used)
 
         return judge.LoadLook(time.monotonic(), total("lines"), total("read_bytes"), total("memory_bytes"))
 
@@ -210,7 +210,7 @@ class Serving:
         if names is not None and not await self._stranger():
             metrics = await _within(limit_s, None, endpoint.metrics, self._access, names, limit_s)
         used = [await self._local.usage(), *(member.reported for member in self._members.in_order())]
-        cpu_s = [float(one.get("cpu_s", 0.0)) for one in used]
+        cpu_s = [float(usage.get("cpu_s", 0.0)) for usage in used]
         late = metrics is None and names is not None
         return judge.Look(began, before.metrics if late and before else metrics, cpu_s, late)
 

@@ -46,7 +46,7 @@ def _one_of(kinds: Sequence[Any], value: Any, place: str) -> Any:
 
 
 def _dataclass(kind: Any, written: Mapping[str, Any], place: str) -> Any:
-    known: dict[str, Field[Any]] = {one.name: one for one in fields(kind)}
+    known: dict[str, Field[Any]] = {field.name: field for field in fields(kind)}
     for name in written:
         if name not in known:
             raise ValueError(f"{_below(place, name)} is not known")

@@ -65,9 +65,9 @@ def slower_than(
 ) -> list[str]:
     """A sentence for each figure that is certainly below ``least`` of the speed before. before, after: by service."""
     return [
-        f"{name}: {one.point}: {_words(one)}; before it was {one.before:.4g}"
+        f"{name}: {item.point}: {_words(item)}; before it was {item.before:.4g}"
         for name in sorted(before.keys() & after.keys())
-        for one in certainly_slower(before[name], after[name], 1 / least)
+        for item in certainly_slower(before[name], after[name], 1 / least)
     ]
 
 
@@ -79,14 +79,15 @@ def skipped(host: str, service: str, why: str) -> Difference:
 def certainly_slower(before: _Values, after: _Values, limit: float) -> list[Compared]:
     """Those that have all of their interval beyond what is tolerated, ``limit`` times as slow."""
     return [
-        one
-        for one in differences(before, after, BETTER, paired=False)
-        if (one.high < 1 / limit if BETTER[one.figure] else one.low > limit)
+        difference
+        for difference in differences(before, after, BETTER, paired=False)
+        if (difference.high < 1 / limit if BETTER[difference.figure] else difference.low > limit)
     ]
 
 
-def _words(one: Compared) -> str:
-    return f"{one.after:.4g} {one.figure}, {one.ratio:.3f} times it ({one.low:.3f} to {one.high:.3f})"
+def _words(compared: Compared) -> str:
+    span = f"{compared.low:.3f} to {compared.high:.3f}"
+    return f"{compared.after:.4g} {compared.figure}, {compared.ratio:.3f} times it ({span})"
 
 
 def _slower(
@@ -110,8 +111,8 @@ def _slower(
         "warning",
         "bench-slower",
         _place(host, service),
-        found="; ".join(f"{one.point}: {_words(one)}" for one in found),
-        expected="; ".join(f"{one.point}: {one.before:.4g} {one.figure}" for one in found)
+        found="; ".join(f"{item.point}: {_words(item)}" for item in found),
+        expected="; ".join(f"{item.point}: {item.before:.4g} {item.figure}" for item in found)
         + f", as measured at {kept['at']}",
         remedy=f"measure it again by {again}{also}; if it is to stay so, remove {kept['name']}.json, and the next "
         "night's run is kept in its place",

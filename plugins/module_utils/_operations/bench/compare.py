@@ -154,7 +154,7 @@ def _rounds(first: Sequence[float], second: Sequence[float], wrong: float, paire
     intervals."""
     have = min(len(first), len(second))
     students = _paired if paired else _apart
-    widths = [high - low for low, high in (one(first, second, _USUAL) for one in (students, _by_ranks))]
+    widths = [high - low for low, high in (judge(first, second, _USUAL) for judge in (students, _by_ranks))]
     spread = min(widths) / 2 / student(have - 1, _USUAL) * math.sqrt(have)
     for rounds in range(have + 1, MOST_ROUNDS + 1):
         if (student(rounds - 1, wrong / 2) + _NINE_OF_TEN) * spread / math.sqrt(rounds) <= _ASKED:

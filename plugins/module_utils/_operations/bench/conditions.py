@@ -60,7 +60,7 @@ def differing(
 def _shown(value: Any, other: Any) -> str:
     """What one has and the other has not."""
     if isinstance(value, list):
-        return ", ".join(one for one in value if one not in other) or "nothing more"
+        return ", ".join(item for item in value if item not in other) or "nothing more"
     if isinstance(value, dict):
         return ", ".join(f"{key}={one}" for key, one in value.items() if other.get(key) != one) or "nothing more"
     return str(value)
@@ -86,8 +86,8 @@ def unlike(
         yield error(
             "bench-differs",
             f"the workload of {name}",
-            found=", ".join(_point(one) for one in others),
-            expected=", ".join(_point(one) for one in points),
+            found=", ".join(_point(other) for other in others),
+            expected=", ".join(_point(point) for point in points),
             remedy="measure with the same prompts, concurrency, rates, depths, images and answer",
         )
 

@@ -32,9 +32,9 @@ class Measured:
     run: Mapping[str, Any]
 
 
-def rates(one: Measured) -> list[float]:
+def rates(measured: Measured) -> list[float]:
     """Tokens a second of one request alone, of each round with the shortest prompt."""
-    run = one.run
+    run = measured.run
     alone = [point for point in run["points"] if point["at_once"] == 1 and not point["image"] and not point["rate"]]
     if not alone:
         return []
@@ -42,9 +42,9 @@ def rates(one: Measured) -> list[float]:
     return [1000 / value for value in run["values"][shortest["name"]][_NEXT] if value > 0]
 
 
-def share_lines(speed: ServiceSpeed | None, one: Measured) -> list[str]:
+def share_lines(speed: ServiceSpeed | None, measured: Measured) -> list[str]:
     """What one request gets of what the memory gives, for a person."""
-    found = rates(one)
+    found = rates(measured)
     if speed is None or not found:
         return []
     rate, alone = geometric_mean(found), speed["alone"]
@@ -54,16 +54,16 @@ def share_lines(speed: ServiceSpeed | None, one: Measured) -> list[str]:
     ]
 
 
-def below_forecast(service: str, speed: ServiceSpeed | None, one: Measured) -> Iterator[Difference]:
+def below_forecast(service: str, speed: ServiceSpeed | None, measured: Measured) -> Iterator[Difference]:
     """A finding where every round is slower than the forecast's low end."""
-    found = rates(one)
+    found = rates(measured)
     if speed is None or not found or max(found) >= speed["alone"]["low"]:
         return
     alone, rate = speed["alone"], geometric_mean(found)
     yield Difference(
         "warning",
         "bench-below-forecast",
-        _place(one.host, service),
+        _place(measured.host, service),
         found=f"one request gets {rate:.3g} tok/s, {100 * rate / alone['limit']:.0f} % of the memory's limit",
         expected=f"{alone['low']:.3g} to {alone['high']:.3g} tok/s by the forecast of its plan",
         remedy=_CAUSES,
@@ -81,7 +81,7 @@ def slower_than_twins(nights: Mapping[str, Measured]) -> list[Difference]:
         middle = median(geometric_mean(rates(twin)) for twin in twins)
         like = min(twins, key=lambda twin: abs(geometric_mean(rates(twin)) - middle))
         beyond = certainly_slower(like.run["values"], night.run["values"], _APART)
-        slower = [one.ratio for one in beyond if one.figure == _NEXT]
+        slower = [item.ratio for item in beyond if item.figure == _NEXT]
         if slower:
             found.append(
                 Difference(
@@ -101,7 +101,7 @@ def judged(nights: Mapping[str, Measured], speeds: Mapping[str, ServiceSpeed | N
     """What a night says of machines. Services that are slow alike say nothing of a machine: there the forecast is off.
     speeds: the plan's forecasts by service."""
     alone = [name for name in sorted(nights) if not _twins(name, nights)]
-    below = (one for name in alone for one in below_forecast(name, speeds.get(name), nights[name]))
+    below = (item for name in alone for item in below_forecast(name, speeds.get(name), nights[name]))
     return [*slower_than_twins(nights), *below]
 
 

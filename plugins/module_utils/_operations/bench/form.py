@@ -79,11 +79,11 @@ def values_of(results: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[
     """By point, then by figure, the values of all rounds but the one to warm up. results: as of `run`, each point a
     map."""
     found: dict[str, dict[str, list[float]]] = {}
-    for one in results:
-        if one["round"]:
-            point = found.setdefault(one["point"]["name"], {figure: [] for figure in BETTER})
+    for result in results:
+        if result["round"]:
+            point = found.setdefault(result["point"]["name"], {figure: [] for figure in BETTER})
             for figure, values in point.items():
-                values.append(one["figures"][figure])
+                values.append(result["figures"][figure])
     return found
 
 

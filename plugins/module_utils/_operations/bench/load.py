@@ -58,7 +58,7 @@ def load(run: Run, asked: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
     access = Access(asked["url"], read_key(asked["key_file"], asked["key_form"]), trusting(asked["certificate"]))
     model = _model(access)
     seen = {
-        "driver": read_driver(lambda one: run(one, {})),
+        "driver": read_driver(lambda item: run(item, {})),
         "image": image,
         "kernel": os.uname().release,
         "model": model,

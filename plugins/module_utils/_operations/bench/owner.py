@@ -55,17 +55,19 @@ def owner_measured(point: Point, content: bytes) -> dict[str, Any]:
     if not isinstance(raw, dict) or not isinstance(raw.get("benchmarks"), list):
         raise ValueError("llama-benchy's result is no map with benchmarks")
     # of what it writes, what is used
-    runs = [{key: one[key] for key in _RUN["options"] if key in one} for one in raw["benchmarks"]]
+    runs = [{key: benchmark[key] for key in _RUN["options"] if key in benchmark} for benchmark in raw["benchmarks"]]
     runs = [
-        {key: {"values": value["values"]} if isinstance(value, dict) else value for key, value in one.items()}
-        for one in runs
+        {key: {"values": value["values"]} if isinstance(value, dict) else value for key, value in run.items()}
+        for run in runs
     ]
     found = checked(_RESULT, {"version": raw.get("version"), "benchmarks": runs}, "llama-benchy's result")
     if found["version"] != RELEASE:
         raise ValueError(f"llama-benchy is {found['version']}, expected {RELEASE}")
     sizes = (point.depth, point.prompt, point.answer)
     fitting = [
-        one for one in found["benchmarks"] if (one["context_size"], one["prompt_size"], one["response_size"]) == sizes
+        benchmark
+        for benchmark in found["benchmarks"]
+        if (benchmark["context_size"], benchmark["prompt_size"], benchmark["response_size"]) == sizes
     ]
     if len(fitting) != 1:
         raise NotWholeError(f"llama-benchy measured {len(fitting)} runs of it, expected one")
@@ -92,14 +94,14 @@ def community_table(run: Mapping[str, Any]) -> list[list[str]]:
     longer than the smallest request it tells no speed."""
     rows = [["test", "t/s"]]
     for point in run["points"]:
-        results = [one["result"] for one in run["raw"] if one["round"] and one["point"] == point["name"]]
+        results = [raw["result"] for raw in run["raw"] if raw["round"] and raw["point"] == point["name"]]
         depth = f" @ d{point['depth']}" if point["depth"] else ""
         for name, key in ((f"pp{point['prompt']}", "pp_throughput"), (f"tg{point['answer']}", "tg_throughput")):
             values = [
                 value
                 for result in results
-                for one in result["benchmarks"]
-                for value in ((one.get(key) or {}).get("values") or [])
+                for benchmark in result["benchmarks"]
+                for value in ((benchmark.get(key) or {}).get("values") or [])
             ]
             rows.append([f"{name}{depth}", _spread(values) if len(values) == len(results) else "too short to tell"])
     return rows

@@ -74,23 +74,22 @@ def comparison(found: Sequence[Difference]) -> list[str]:
     heads = ["", "", "before", "after", "ratio", "interval", ""]
     rows = [
         [
-            *(one.point, one.figure, f"{one.before:.4g}", f"{one.after:.4g}"),
-            *(f"{one.ratio:.3f}", f"{one.low:.3f} to {one.high:.3f}", verdict_text(one)),
+            *(item.point, item.figure, f"{item.before:.4g}", f"{item.after:.4g}"),
+            *(f"{item.ratio:.3f}", f"{item.low:.3f} to {item.high:.3f}", verdict_text(item)),
         ]
-        for one in found
+        for item in found
     ]
     return _lines([heads, *rows])
 
 
-def verdict_text(one: Difference) -> str:
+def verdict_text(difference: Difference) -> str:
     """The verdict, and where it is none what that is worth."""
-    if one.verdict != "no difference shown":
-        return one.verdict
-    if one.rounds == 0:
-        return f"{one.verdict}, and none of {ASKED_PERCENT} %"
-    return (
-        f"{one.verdict}; {one.rounds or f'more than {MOST_ROUNDS}'} rounds of both would show one of {ASKED_PERCENT} %"
-    )
+    if difference.verdict != "no difference shown":
+        return difference.verdict
+    if difference.rounds == 0:
+        return f"{difference.verdict}, and none of {ASKED_PERCENT} %"
+    rounds = difference.rounds or f"more than {MOST_ROUNDS}"
+    return f"{difference.verdict}; {rounds} rounds of both would show one of {ASKED_PERCENT} %"
 
 
 def _lines(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -30,15 +30,15 @@ def plan_from(
         return plan, problems
     needed = needs(plan, hosts)
     problems = [*lacking(needed, manifest, file)]
-    images = [held for one in needed.images if (held := image_in(manifest, one))]
-    models = [held for one in needed.models if (held := model_in(manifest, one))]
+    images = [held for wanted_image in needed.images if (held := image_in(manifest, wanted_image))]
+    models = [held for wanted_model in needed.models if (held := model_in(manifest, wanted_model))]
     paths = {path for image in images for path in paths_of_image(image)}
     paths |= {path for model in models for path in paths_of_model(model)} | {*paths_of_packages(manifest)}
     paths |= {path for tool in needed.tools for path in wheels_of(tool, manifest)}
     problems += bundle.lacking(sorted({*paths, LAYOUT}))
     if not problems:
         for image in images:
-            problems += image_problems(image, manifest["architecture"], lambda one: _document(bundle, one), file)
+            problems += image_problems(image, manifest["architecture"], lambda item: _document(bundle, item), file)
     return (plan, problems) if problems else (from_bundle(plan, manifest, hosts), [])
 
 

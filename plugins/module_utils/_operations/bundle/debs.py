@@ -63,21 +63,21 @@ def fetch(
     closure = [*_closure(names, what, environment)]
     downloads = work / "archives"
     downloads.mkdir(parents=True, exist_ok=True)
-    missing = [one for one in closure if not _held(one, target)]
+    missing = [package for package in closure if not _held(package, target)]
     if missing:
-        wanted = [f"{one.name}:{one.stanza['Architecture']}={one.version}".replace(":all=", "=") for one in missing]
+        wanted = [f"{item.name}:{item.stanza['Architecture']}={item.version}".replace(":all=", "=") for item in missing]
         run(["apt-get", "download", *wanted], what, environment, downloads)
     licences = {entry["file"]: entry["licence"] for entry in before}
-    for one in closure:
-        file = downloads / one.path.rpartition("/")[2]
-        if one in missing:
-            target.put(one.path, file)
-            licences[one.path] = _licences(file)
+    for package in closure:
+        file = downloads / package.path.rpartition("/")[2]
+        if package in missing:
+            target.put(package.path, file)
+            licences[package.path] = _licences(file)
         else:
-            target.files[one.path] = _entry(one)
+            target.files[package.path] = _entry(package)
     for file in downloads.glob("*.deb"):
         file.unlink()
-    index = "\n".join(_stanza(one) for one in closure).encode()
+    index = "\n".join(_stanza(package) for package in closure).encode()
     known = target.known(PACKAGES)
     if known and known["sha256"] == hashlib.sha256(index).hexdigest() and target.known(RELEASE):
         target.name(PACKAGES)
@@ -87,13 +87,13 @@ def fetch(
         target.write(RELEASE, signed(secret, _release(index, architecture).encode(), clear=True))
     return [
         {
-            "name": one.name,
-            "version": one.version,
-            "file": one.path,
-            "licence": licences.get(one.path),
-            "origin": one.origin,
+            "name": package.name,
+            "version": package.version,
+            "file": package.path,
+            "licence": licences.get(package.path),
+            "origin": package.origin,
         }
-        for one in closure
+        for package in closure
     ]
 
 

@@ -88,7 +88,9 @@ def _documents(reference: Reference, pin: str | None, what: str, architecture: s
     if "manifests" in described:
         chosen = _for(described, architecture)
         if chosen is None:
-            has = sorted({str((one.get("platform") or {}).get("architecture")) for one in described["manifests"]})
+            has = sorted(
+                {str((manifest.get("platform") or {}).get("architecture")) for manifest in described["manifests"]}
+            )
             raise FleetError(
                 error(
                     "bundle-architecture",
@@ -115,10 +117,10 @@ def _as_oci(manifest: Mapping[str, Any]) -> bytes:
 
 def _for(index: Mapping[str, Any], architecture: str) -> str | None:
     """The digest of a list's entry for Linux on the architecture."""
-    for one in index["manifests"]:
-        platform = one.get("platform") or {}
+    for manifest in index["manifests"]:
+        platform = manifest.get("platform") or {}
         if (platform.get("os"), platform.get("architecture")) == ("linux", architecture):
-            return str(one["digest"])
+            return str(manifest["digest"])
     return None
 
 

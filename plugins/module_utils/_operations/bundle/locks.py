@@ -36,7 +36,7 @@ def pins(lock: str) -> set[tuple[str, str]]:
 def wheels_of(tool: str, manifest: Mapping[str, Any]) -> Iterator[str]:
     """The paths of its wheels in a bundle."""
     pinned = pins(text_of(tool))
-    yield from (one["file"] for one in manifest["wheels"] if (plain(one["name"]), one["version"]) in pinned)
+    yield from (wheel["file"] for wheel in manifest["wheels"] if (plain(wheel["name"]), wheel["version"]) in pinned)
 
 
 def plain(name: str) -> str:

@@ -166,8 +166,8 @@ def _named(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str | None, int |
         for path in paths_of_image(image):
             yield path, path.rpartition("/")[2], None
     for model in manifest["models"]:
-        for one in model["files"]:
-            yield weight(one["sha256"]), one["sha256"], one["size"]
+        for file in model["files"]:
+            yield weight(file["sha256"]), file["sha256"], file["size"]
     for path in paths_of_packages(manifest):
         yield path, None, None
     for kind, folder in (("packages", DEBS), ("wheels", WHEELS)):

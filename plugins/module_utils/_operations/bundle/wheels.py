@@ -74,7 +74,7 @@ def fetch(
 def _described(wheel: Path) -> tuple[str, str, str | None]:
     """Name, version and licence, by the wheel's own METADATA."""
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = [one for one in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", one)]
+        (name,) = [member for member in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", member)]
         metadata = email.message_from_bytes(archive.read(name))
     licence = metadata["License-Expression"] or metadata["License"]
     return str(metadata["Name"]), str(metadata["Version"]), str(licence).splitlines()[0][:1024] if licence else None

@@ -94,8 +94,10 @@ def _slice(mine: Slice) -> dict[str, Any]:
             "restart": engine["restart"],
         },
         "versions": mine["versions"],
-        "images": [{"reference": one["reference"], "digest": one["digest"]} for one in mine["images"]],
-        "services": [{"name": one["name"], "memory_bytes": one["memory_bytes"]} for one in mine["services"]],
+        "images": [{"reference": image["reference"], "digest": image["digest"]} for image in mine["images"]],
+        "services": [
+            {"name": service["name"], "memory_bytes": service["memory_bytes"]} for service in mine["services"]
+        ],
     }
 
 
@@ -114,7 +116,9 @@ def _state(state: Mapping[str, Any]) -> dict[str, Any]:
         "images": {name: bool(found) for name, found in (state.get("images") or {}).items()},
         "models": {"models": {name: bool(found) for name, found in models.items()}},
         "our_units": [
-            {key: one[key] for key in ("unit", "unproved")} for one in state.get("our_units") or () if one["unproved"]
+            {key: unit[key] for key in ("unit", "unproved")}
+            for unit in state.get("our_units") or ()
+            if unit["unproved"]
         ],
     }
 

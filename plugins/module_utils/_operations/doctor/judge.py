@@ -43,7 +43,7 @@ class Examined:
 
     @property
     def verdict(self) -> Verdict:
-        if self.bundle is not None and any(one.severity == "error" for one in self.findings):
+        if self.bundle is not None and any(finding.severity == "error" for finding in self.findings):
             return "stops you"
         if self.bundle is None or self.faults:
             return "could not look"
@@ -56,10 +56,10 @@ def examine(bundle: Mapping[str, Any]) -> Examined:
     state = cast(State, {**dict.fromkeys(READS), **bundle["state"]})
     found = [*_found(host, bundle, state)]
     seen: dict[tuple[str, str], Finding] = {}
-    for one in found:
-        if isinstance(one, Finding) and one.severity != "hint":
-            seen.setdefault((one.rule, one.place), one)
-    faults = tuple(one for one in found if isinstance(one, Fault))
+    for finding in found:
+        if isinstance(finding, Finding) and finding.severity != "hint":
+            seen.setdefault((finding.rule, finding.place), finding)
+    faults = tuple(item for item in found if isinstance(item, Fault))
     return Examined(host, tuple(ordered(seen.values())), bundle, faults=faults)
 
 
@@ -88,14 +88,14 @@ def _found(host: str, bundle: Mapping[str, Any], state: State) -> Iterator[Findi
     for subject in _OF_THE_MACHINE:
         yield from guarded(host, subject.name, partial(_lasting, subject, view))
     yield from guarded(host, "what could not be read", lambda: _unread(bundle, state))
-    yield from guarded(host, "what hosts share", lambda: (finding_of(one) for one in bundle["together"]))
+    yield from guarded(host, "what hosts share", lambda: (finding_of(item) for item in bundle["together"]))
 
 
 def _lasting(subject: Subject, view: DriftContext) -> Iterator[Finding]:
     """What no playbook repairs."""
-    for one in subject.differences(view):
-        if isinstance(one, Difference) and not one.repairs and one.rule not in _LATER:
-            yield _plain(one)
+    for difference in subject.differences(view):
+        if isinstance(difference, Difference) and not difference.repairs and difference.rule not in _LATER:
+            yield _plain(difference)
 
 
 def _unread(bundle: Mapping[str, Any], state: State) -> Iterator[Finding]:
@@ -110,17 +110,17 @@ def _unread(bundle: Mapping[str, Any], state: State) -> Iterator[Finding]:
             )
 
 
-def _plain(one: Difference) -> Finding:
+def _plain(difference: Difference) -> Finding:
     return Finding(
-        rule=one.rule,
-        kind=one.kind,
-        severity=one.severity,
-        at=replace(one.at, host=""),
-        found=one.found,
-        expected=one.expected,
-        remedy=one.remedy,
-        reason=one.reason,
-        source=one.source,
+        rule=difference.rule,
+        kind=difference.kind,
+        severity=difference.severity,
+        at=replace(difference.at, host=""),
+        found=difference.found,
+        expected=difference.expected,
+        remedy=difference.remedy,
+        reason=difference.reason,
+        source=difference.source,
     )
 
 

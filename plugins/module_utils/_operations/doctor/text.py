@@ -10,26 +10,28 @@ from .judge import Examined, facts
 
 def as_text(hosts: Sequence[Examined], plan_errors: Sequence[str], files: Sequence[str], width: int) -> str:
     """plan_errors: sentences about the inventory. files: the bundles that were written."""
-    bundles = [one.bundle for one in hosts if one.bundle is not None]
+    bundles = [host.bundle for host in hosts if host.bundle is not None]
     parts = [
         "\n".join(_line(sentence) for sentence in plan_errors),
-        "\n\n".join("\n".join(_details(one.host, finding)) for one in hosts for finding in one.findings),
-        "\n".join(_line(f"not judged: {each.host}: {one.part}: {one.why}") for each in hosts for one in each.faults),
+        "\n\n".join("\n".join(_details(host.host, finding)) for host in hosts for finding in host.findings),
+        "\n".join(
+            _line(f"not judged: {each.host}: {fault.part}: {fault.why}") for each in hosts for fault in each.faults
+        ),
         table([{name: _line(text) for name, text in facts(bundle).items()} for bundle in bundles], width),
-        table([_row(one) for one in hosts], width),
+        table([_row(host) for host in hosts], width),
         "to post in an issue: " + ", ".join(files) if files else "",
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _row(one: Examined) -> dict[str, str]:
-    counts = {word: sum(finding.severity == word for finding in one.findings) for word in ("error", "warning")}
+def _row(examined: Examined) -> dict[str, str]:
+    counts = {word: sum(finding.severity == word for finding in examined.findings) for word in ("error", "warning")}
     words = [f"{number} {word}{'s' if number > 1 else ''}" for word, number in counts.items() if number]
-    if one.bundle is not None and one.bundle["changes"]:
-        words.append(f"{len(one.bundle['changes'])} things that site.yml changes")
-    if one.faults:
-        words.append(f"{len(one.faults)} part{'s' if len(one.faults) > 1 else ''} not judged")
-    return {"host": one.host, "": one.verdict, "what": ", ".join(words) or "as declared"}
+    if examined.bundle is not None and examined.bundle["changes"]:
+        words.append(f"{len(examined.bundle['changes'])} things that site.yml changes")
+    if examined.faults:
+        words.append(f"{len(examined.faults)} part{'s' if len(examined.faults) > 1 else ''} not judged")
+    return {"host": examined.host, "": examined.verdict, "what": ", ".join(words) or "as declared"}
 
 
 def _details(host: str, finding: Finding) -> Iterator[str]:

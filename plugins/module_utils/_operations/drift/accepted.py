@@ -19,8 +19,8 @@ class Acceptance:
     reason: str
     until: str
 
-    def fits(self, one: Difference) -> bool:
-        patterns = ((one.host, self.host), (one.place, self.resource), (one.rule, self.rule))
+    def fits(self, difference: Difference) -> bool:
+        patterns = ((difference.host, self.host), (difference.place, self.resource), (difference.rule, self.rule))
         return all(fnmatchcase(value, pattern) for value, pattern in patterns)
 
 
@@ -28,16 +28,16 @@ def sort_out(
     differences: Iterable[Difference], accept: Iterable[Mapping[str, Any]], today: str
 ) -> tuple[list[Difference], list[tuple[Difference, Acceptance]]]:
     """What counts, and what is accepted today. One whose acceptance has ended counts again, and says so."""
-    known = [Acceptance(**one) for one in accept]
+    known = [Acceptance(**item) for item in accept]
     counted, accepted = [], []
-    for one in differences:
-        fitting = [acceptance for acceptance in known if acceptance.fits(one)]
+    for difference in differences:
+        fitting = [acceptance for acceptance in known if acceptance.fits(difference)]
         valid = next((acceptance for acceptance in fitting if acceptance.until >= today), None)
         if valid:
-            accepted.append((one, valid))
+            accepted.append((difference, valid))
         elif fitting:
             ended = f"its acceptance ended on {fitting[0].until} ({fitting[0].reason})"
-            counted.append(replace(one, reason="; ".join(filter(None, (one.reason, ended)))))
+            counted.append(replace(difference, reason="; ".join(filter(None, (difference.reason, ended)))))
         else:
-            counted.append(one)
+            counted.append(difference)
     return counted, accepted

@@ -56,18 +56,18 @@ class Result:
     @property
     def faults(self) -> list[Fault]:
         """What was not judged by a slip of ours."""
-        return [one for one in self.unknown if isinstance(one, Fault)]
+        return [item for item in self.unknown if isinstance(item, Fault)]
 
     @property
     def verdict(self) -> Verdict:
         """Drift that is certain counts before what is unknown; a hint is no drift."""
-        if any(one.severity != "hint" for one in self.differences):
+        if any(difference.severity != "hint" for difference in self.differences):
             return "drift"
         return "unknown" if self.unknown or not self.hosts else "clean"
 
     def verdict_of(self, host: str) -> Verdict:
-        mine = [one for one in self.differences if one.host == host]
-        return Result((host,), tuple(mine), (), tuple(one for one in self.unknown if one.host == host)).verdict
+        mine = [difference for difference in self.differences if difference.host == host]
+        return Result((host,), tuple(mine), (), tuple(item for item in self.unknown if item.host == host)).verdict
 
 
 def compare(
@@ -82,21 +82,21 @@ def compare(
     service: only what concerns this one; empty for everything. more: what was found beside the readings.
     """
     found = [
-        *(one for one in _found(plan, readings) if _concerns(one, service)),
-        *(one for one in more if one.host in readings and _concerns(one, service)),
+        *(item for item in _found(plan, readings) if _concerns(item, service)),
+        *(line for line in more if line.host in readings and _concerns(line, service)),
     ]
-    differences = _by_host(one for one in found if isinstance(one, Difference))
-    unknown = sorted({one for one in found if isinstance(one, Unknown)}, key=lambda one: (one.host, one.part))
+    differences = _by_host(item for item in found if isinstance(item, Difference))
+    unknown = sorted({item for item in found if isinstance(item, Unknown)}, key=lambda item: (item.host, item.part))
     counted, accepted = sort_out(differences, plan["drift"]["accept"], today)
     return Result(tuple(sorted(readings)), tuple(counted), tuple(accepted), tuple(unknown))
 
 
 def _by_host(differences: Iterable[Difference]) -> list[Difference]:
-    return sorted(ordered(differences), key=lambda one: one.host)
+    return sorted(ordered(differences), key=lambda item: item.host)
 
 
-def _concerns(one: Difference | Unknown, service: str) -> bool:
-    return not service or isinstance(one, Unknown) or one.service == service
+def _concerns(difference: Difference | Unknown, service: str) -> bool:
+    return not service or isinstance(difference, Unknown) or difference.service == service
 
 
 def _found(plan: Plan, readings: Mapping[str, Reading]) -> Differences:
@@ -109,8 +109,8 @@ def _found(plan: Plan, readings: Mapping[str, Reading]) -> Differences:
         yield from (Unknown(host, part, why) for part, why in reading.unknown.items())
         yield from _of_host(DriftContext(host, plan, states, silent))
     for part, judge in _OF_ALL.items():
-        for one in guarded("", part, partial(judge, plan, states)):
-            yield from (replace(one, host=host) for host in sorted(states)) if isinstance(one, Fault) else (one,)
+        for item in guarded("", part, partial(judge, plan, states)):
+            yield from (replace(item, host=host) for host in sorted(states)) if isinstance(item, Fault) else (item,)
 
 
 _OF_ALL: Mapping[str, Callable[[Plan, Mapping[str, State]], Iterator[Difference]]] = {

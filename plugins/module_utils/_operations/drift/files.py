@@ -22,64 +22,64 @@ def of_files(view: DriftContext) -> Iterator[Difference | Unknown]:
     found = view.state["files"]
     if found is None:
         return
-    for one in managed_files(view.slice):
-        have = found[one.path]
+    for file in managed_files(view.slice):
+        have = found[file.path]
         if have["kind"] == "unreadable":
-            yield Unknown(view.host, f"file {one.path}", have["why"])
-        elif have["kind"] != one.kind:
-            yield _path(view, one, "file-kind", _described(one), _shown(have))
-        elif one.kind == "link" and have["target"] != one.target:
-            yield _path(view, one, "file-target", f"a link to {one.target}", f"a link to {have['target']}")
-        elif one.kind in ("file", "folder"):
-            yield from _content(view, one, have)
-            yield from _secret(view, one, have)
-            yield from _access(view, one, have) if one.mode else ()
+            yield Unknown(view.host, f"file {file.path}", have["why"])
+        elif have["kind"] != file.kind:
+            yield _path(view, file, "file-kind", _described(file), _shown(have))
+        elif file.kind == "link" and have["target"] != file.target:
+            yield _path(view, file, "file-target", f"a link to {file.target}", f"a link to {have['target']}")
+        elif file.kind in ("file", "folder"):
+            yield from _content(view, file, have)
+            yield from _secret(view, file, have)
+            yield from _access(view, file, have) if file.mode else ()
 
 
 def of_owned(view: DriftContext) -> Iterator[Difference]:
     """Files under names of ours that nobody declares any more."""
-    declared = {one.path for one in managed_files(view.slice)}
+    declared = {file.path for file in managed_files(view.slice)}
     for path in undeclared(view.state["owned"] or (), declared):
         yield view.differs("warning", "file-undeclared", f"file {path}", found="it is there", expected=NOT_THERE)
 
 
-def _described(one: Managed) -> str:
-    return f"a link to {one.target}" if one.kind == "link" else _KINDS[one.kind]
+def _described(managed: Managed) -> str:
+    return f"a link to {managed.target}" if managed.kind == "link" else _KINDS[managed.kind]
 
 
 def _shown(have: FileState) -> str:
     return f"a link to {have['target']}" if have["kind"] == "link" else _KINDS[have["kind"]]
 
 
-def _content(view: DriftContext, one: Managed, have: FileState) -> Iterator[Difference]:
-    if one.content is not None and have["sha256"] != one.sha256:
-        want = f"sha256 {str(one.sha256)[:12]}"
-        diff = unified(one.content, have["text"]) if "text" in have else ""
-        yield _path(view, one, "file-content", want, f"sha256 {have['sha256'][:12]}", diff)
+def _content(view: DriftContext, managed: Managed, have: FileState) -> Iterator[Difference]:
+    if managed.content is not None and have["sha256"] != managed.sha256:
+        want = f"sha256 {str(managed.sha256)[:12]}"
+        diff = unified(managed.content, have["text"]) if "text" in have else ""
+        yield _path(view, managed, "file-content", want, f"sha256 {have['sha256'][:12]}", diff)
 
 
-def _secret(view: DriftContext, one: Managed, have: FileState) -> Iterator[Difference | Unknown]:
-    if one.source and have["same"] is None:
-        yield Unknown(view.host, f"file {one.path}", have["why"])
-    elif one.source and not have["same"]:
-        yield _path(view, one, "file-content", f"what {one.source} holds", "another content")
+def _secret(view: DriftContext, managed: Managed, have: FileState) -> Iterator[Difference | Unknown]:
+    if managed.source and have["same"] is None:
+        yield Unknown(view.host, f"file {managed.path}", have["why"])
+    elif managed.source and not have["same"]:
+        yield _path(view, managed, "file-content", f"what {managed.source} holds", "another content")
 
 
-def _access(view: DriftContext, one: Managed, have: FileState) -> Iterator[Difference]:
-    want = f"root:root {one.mode}"
+def _access(view: DriftContext, managed: Managed, have: FileState) -> Iterator[Difference]:
+    want = f"root:root {managed.mode}"
     found = f"{have['owner']}:{have['group']} {have['mode']}"
     if want != found:
-        yield _path(view, one, "file-access", want, found)
+        yield _path(view, managed, "file-access", want, found)
 
 
-def _path(view: DriftContext, one: Managed, rule: str, want: str, have: str, diff: str = "") -> Difference:
+def _path(view: DriftContext, managed: Managed, rule: str, want: str, have: str, diff: str = "") -> Difference:
     return view.differs(
-        "error" if one.secret or one.service else "warning",
+        "error" if managed.secret or managed.service else "warning",
         rule,
-        f"file {one.path}",
+        f"file {managed.path}",
         found=have,
         expected=want,
-        service=one.service,
+        service=managed.service,
         diff=diff,
     )
 
@@ -89,10 +89,10 @@ def of_json(view: DriftContext) -> Iterator[Difference]:
     found = view.state["json"]
     if found is None:
         return
-    for one in managed_json(view.slice):
-        have = found[one.path]
+    for item in managed_json(view.slice):
+        have = found[item.path]
         if have is not None:  # a missing file is reported by `of_files`
-            yield from _keys(view, one, have)
+            yield from _keys(view, item, have)
 
 
 def _keys(view: DriftContext, one: ManagedJson, have: Mapping[str, Any]) -> Iterator[Difference]:

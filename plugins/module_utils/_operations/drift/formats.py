@@ -22,10 +22,12 @@ def junit(document: Document) -> str:
 
 
 def _suite(document: Document, host: str) -> Element:
-    findings = [one for one in document["findings"] if one["host"] == host and one["severity"] != "hint"]
-    unknown = [one for one in document["unknown"] if one["host"] == host]
-    cases = [_case(host, f"{one['resource']}: {one['rule']}", _failure(one)) for one in findings]
-    cases += [_case(host, one["part"], _element("error", message=one["why"])) for one in unknown]
+    findings = [
+        finding for finding in document["findings"] if finding["host"] == host and finding["severity"] != "hint"
+    ]
+    unknown = [item for item in document["unknown"] if item["host"] == host]
+    cases = [_case(host, f"{finding['resource']}: {finding['rule']}", _failure(finding)) for finding in findings]
+    cases += [_case(host, machine["part"], _element("error", message=machine["why"])) for machine in unknown]
     cases = cases or [_case(host, "as declared")]
     counts = {"tests": len(cases), "failures": len(findings), "errors": len(unknown)}
     suite = _element("testsuite", name=host, **{name: str(count) for name, count in counts.items()})
@@ -39,9 +41,9 @@ def _case(host: str, name: str, *inner: Element) -> Element:
     return case
 
 
-def _failure(one: Finding) -> Element:
-    failure = _element("failure", type=one["severity"], message=f"want {one['want']}; have {one['have']}")
-    failure.text = _legal("\n".join(filter(None, (one["reason"], one["remedy"], one["diff"]))))
+def _failure(finding: Finding) -> Element:
+    failure = _element("failure", type=finding["severity"], message=f"want {finding['want']}; have {finding['have']}")
+    failure.text = _legal("\n".join(filter(None, (finding["reason"], finding["remedy"], finding["diff"]))))
     return failure
 
 
@@ -69,7 +71,7 @@ def _metrics(document: Document, at: int, last_success: int) -> Iterator[str]:
             yield f"gb10_drift_findings{{{_labels(host=host['host'], severity=severity)}}} {host[severity]}"
     yield from _head("gb10_drift_unknown", "Parts of a host that could not be read.")
     for host in document["hosts"]:
-        count = sum(one["host"] == host["host"] for one in document["unknown"])
+        count = sum(item["host"] == host["host"] for item in document["unknown"])
         yield f"gb10_drift_unknown{{{_labels(host=host['host'])}}} {count}"
     yield from _head("gb10_drift_verdict", "1 for the fleet's verdict.")
     for verdict in _VERDICTS:

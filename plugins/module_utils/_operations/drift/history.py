@@ -47,7 +47,7 @@ def remember(
     """
     silent = {host for host in result.hosts if readings[host].state is None}
     kept = {name: at for name, at in history["since"].items() if name.partition(":")[0] in silent}
-    present = [one.id for one in result.differences]
+    present = [difference.id for difference in result.differences]
     since = kept | {name: history["since"].get(name, now) for name in present}
     night: Night = {"at": now, "verdict": result.verdict, "hosts": {host: tally(result, host) for host in result.hosts}}
     return {
@@ -60,7 +60,7 @@ def remember(
 
 def tally(result: Result, host: str) -> Tally:
     """A host's verdict, and how many differences it has of each severity."""
-    mine = [one.severity for one in result.differences if one.host == host]
+    mine = [difference.severity for difference in result.differences if difference.host == host]
     return {
         "verdict": result.verdict_of(host),
         "error": mine.count("error"),

@@ -11,7 +11,7 @@ from ..._subjects.registry import SUBJECTS
 
 def managed_files(host: Slice) -> list[Managed]:
     """By path. host: the host's slice of the plan."""
-    found = {one.path: one for one in _all(host) if isinstance(one, Managed)}
+    found = {item.path: item for item in _all(host) if isinstance(item, Managed)}
     return [found[path] for path in sorted(found)]
 
 
@@ -22,7 +22,7 @@ def owned(host: Slice) -> list[str]:
 
 def managed_json(host: Slice) -> list[ManagedJson]:
     """The JSON files of which a part is ours."""
-    return [one for one in _all(host) if isinstance(one, ManagedJson)]
+    return [item for item in _all(host) if isinstance(item, ManagedJson)]
 
 
 def _all(host: Slice) -> Iterator[Managed | ManagedJson]:

@@ -48,18 +48,23 @@ def questions(view: Mapping[str, Any], deep: Mapping[str, object]) -> dict[str, 
         "folder": layout.STATE,
         "models_folder": layout.MODELS,
         "files": [
-            {"path": one.path, "sha256": one.sha256, "secret": one.secret, "salted": bool(one.source) or one.shared}
-            for one in managed_files(mine)
+            {
+                "path": file.path,
+                "sha256": file.sha256,
+                "secret": file.secret,
+                "salted": bool(file.source) or file.shared,
+            }
+            for file in managed_files(mine)
         ],
         "json": [
             {
-                "path": one.path,
-                "keys": sorted(one.settings),
-                "settings": dict(one.settings),
-                "original": one.original,
-                "names_of": one.names_of,
+                "path": item.path,
+                "keys": sorted(item.settings),
+                "settings": dict(item.settings),
+                "original": item.original,
+                "names_of": item.names_of,
             }
-            for one in managed_json(mine)
+            for item in managed_json(mine)
         ],
         "owned": owned(mine),
         "sysctl": sorted(declared_sysctl(mine)),
@@ -110,7 +115,7 @@ def packages(host: Slice) -> list[str]:
 
 def hub_tool(host: Slice) -> tuple[str, str]:
     """Where it stands by which lock the hub's tool was installed, and the sum of ours; empty without need of it."""
-    if not any(one["source"]["kind"] == "hub" and not one["peers"] for one in host["models"]):
+    if not any(model["source"]["kind"] == "hub" and not model["peers"] for model in host["models"]):
         return "", ""
     lock = shipped("roles/model_store/files/hub.txt").strip() + "\n"
     return f"{layout.STATE}/tools/hf/.lock", hashlib.sha256(lock.encode()).hexdigest()

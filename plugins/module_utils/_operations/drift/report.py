@@ -36,14 +36,16 @@ def report(result: Result, since: Mapping[str, str], generated: str) -> Document
         "verdict": result.verdict,
         "exit_code": EXIT_CODES[result.verdict],
         "hosts": [{"host": host, **tally(result, host)} for host in result.hosts],
-        "findings": [{**_row_of(one), "since": since.get(one.id, generated)} for one in result.differences],
+        "findings": [
+            {**_row_of(difference), "since": since.get(difference.id, generated)} for difference in result.differences
+        ],
         "accepted": [{**_row_of(one), "accepted": why.reason, "until": why.until} for one, why in result.accepted],
-        "unknown": [{"host": one.host, "part": one.part, "why": one.why} for one in result.unknown],
+        "unknown": [{"host": item.host, "part": item.part, "why": item.why} for item in result.unknown],
     }
 
 
-def _row_of(one: Difference) -> Row:
-    return cast(Row, one.as_dict())
+def _row_of(difference: Difference) -> Row:
+    return cast(Row, difference.as_dict())
 
 
 def as_json(document: Mapping[str, object]) -> str:
@@ -56,10 +58,10 @@ def as_text(document: Document) -> str:
     parts = [
         table([_row(finding) for finding in findings]),
         "\n\n".join("\n".join(_details(finding)) for finding in findings),
-        "\n".join(f"unknown: {one['host']}: {one['part']}: {_line(one['why'])}" for one in document["unknown"]),
+        "\n".join(f"unknown: {item['host']}: {item['part']}: {_line(item['why'])}" for item in document["unknown"]),
         "\n".join(
-            f"accepted until {one['until']}: {one['host']}: {_line(one['resource'])} ({one['accepted']})"
-            for one in document["accepted"]
+            f"accepted until {item['until']}: {item['host']}: {_line(item['resource'])} ({item['accepted']})"
+            for item in document["accepted"]
         ),
         summary(document),
     ]
@@ -69,17 +71,17 @@ def as_text(document: Document) -> str:
 def _folded(findings: Sequence[Finding]) -> Iterator[Finding]:
     """What is missing on a host that has not been converged is one finding, not one for each file."""
     missing: dict[tuple[str, str], list[Finding]] = {}
-    for one in findings:
-        if one["rule"] == "file-kind" and one["have"] == NOT_THERE and one["repairs"]:
-            missing.setdefault((one["host"], one["remedy"]), []).append(one)
-    for one in findings:
-        same = missing.get((one["host"], one["remedy"]), [])
-        if len(same) < _MANY or one not in same:
-            yield one
-        elif one is same[0]:
+    for finding in findings:
+        if finding["rule"] == "file-kind" and finding["have"] == NOT_THERE and finding["repairs"]:
+            missing.setdefault((finding["host"], finding["remedy"]), []).append(finding)
+    for finding in findings:
+        same = missing.get((finding["host"], finding["remedy"]), [])
+        if len(same) < _MANY or finding not in same:
+            yield finding
+        elif finding is same[0]:
             names = ", ".join(each["resource"] for each in same[:3])
             yield {
-                **one,
+                **finding,
                 "resource": f"{len(same)} files, folders and links",
                 "want": "as declared",
                 "reason": f"{names} and {len(same) - 3} more; -e drift_format=json lists them",

@@ -37,7 +37,7 @@ def declared_units(host: Slice) -> dict[str, tuple[str, str]]:
         if isinstance(part, Mapping):
             found |= {unit: (state, "") for unit, state in part.get("units", {}).items()}
         else:
-            found |= {one["unit"]: ("started", one["name"]) for one in part if "unit" in one}
+            found |= {item["unit"]: ("started", item["name"]) for item in part if "unit" in item}
     return found
 
 

@@ -33,10 +33,10 @@ def compared(
     read: the text of a file of the controller's. same: None, with the reason in ``why``, where that can't be read.
     """
     found = {path: cast(FileState, dict(file)) for path, file in files.items()}
-    for one in wanted:
-        file = found[one.path]
-        if one.source and file["kind"] == "file":
-            file["same"], why = _same(file.pop("salted", ""), one, salt, read)
+    for item in wanted:
+        file = found[item.path]
+        if item.source and file["kind"] == "file":
+            file["same"], why = _same(file.pop("salted", ""), item, salt, read)
             file["why"] = why or file.get("why", "")
     return found
 
@@ -72,11 +72,11 @@ def _digest(state: State | None, service: ServiceSlice) -> str:
     return file.get("salted", "") if file else ""
 
 
-def _same(there: str, one: Managed, salt: str, read: Callable[[str], str]) -> tuple[bool | None, str]:
+def _same(there: str, managed: Managed, salt: str, read: Callable[[str], str]) -> tuple[bool | None, str]:
     try:
-        here = salted(one.rendered(read(one.source)).encode(), salt)
+        here = salted(managed.rendered(read(managed.source)).encode(), salt)
     except Exception as error:  # whatever it is, a wrong Vault password too: the file is unknown, not clean
-        return None, f"{one.source} can't be read on the controller: {error}"
+        return None, f"{managed.source} can't be read on the controller: {error}"
     if not there:
         return None, "the host has not said what it holds"
     return hmac.compare_digest(here, there), ""

@@ -80,9 +80,9 @@ def unconverged(
         host: _judged(plan, host, states, partial(_reasons, netplan=interfaces.get(host, False)), note)
         for host in states
     }
-    for one in guarded("", "the secrets of groups", partial(same_on_all, plan, _read(states))):
-        for host in states if isinstance(one, Fault) else (one.host,):
-            found[host].append(_reason(one, note))
+    for item in guarded("", "the secrets of groups", partial(same_on_all, plan, _read(states))):
+        for host in states if isinstance(item, Fault) else (item.host,):
+            found[host].append(_reason(item, note))
     return {host: found[host] or _of_others(plan, host, found) for host in states}
 
 
@@ -185,14 +185,14 @@ def _judged(
     """A fault of ours is a reason too: the host is converged, and the roles judge it."""
     unread = [*_unread(states[host])]
     found = [] if unread else guarded(host, "what differs", lambda: reasons(DriftContext(host, plan, _read(states))))
-    return unread + [one if isinstance(one, str) else _reason(one, note) for one in found]
+    return unread + [item if isinstance(item, str) else _reason(item, note) for item in found]
 
 
-def _reason(one: Difference | Fault, note: Note) -> str:
-    if isinstance(one, Fault):
-        note(one.trace)
-        return one.why
-    return f"{one.place}: {one.found}"
+def _reason(difference: Difference | Fault, note: Note) -> str:
+    if isinstance(difference, Fault):
+        note(difference.trace)
+        return difference.why
+    return f"{difference.place}: {difference.found}"
 
 
 def _read(states: Answers) -> dict[str, State]:
@@ -237,11 +237,11 @@ def _unread(answer: Compared | None) -> Iterator[str]:
 
 def _ours(view: DriftContext, checks: Iterable[Callable[[DriftContext], Differences]]) -> Iterator[str]:
     for check in checks:
-        for one in check(view):
-            if isinstance(one, Unknown):
-                yield f"{one.part} is not known"
-            elif one.rule not in _NOT_OURS:
-                yield f"{one.place}: {one.found}"
+        for finding in check(view):
+            if isinstance(finding, Unknown):
+                yield f"{finding.part} is not known"
+            elif finding.rule not in _NOT_OURS:
+                yield f"{finding.place}: {finding.found}"
 
 
 def sure(part: T | None) -> T:
@@ -261,7 +261,7 @@ def _beside(mine: Slice, state: State) -> Iterator[str]:
     yield from _brought(mine, state)
     if mine["tls"]["source"] and layout.trusted_link(mine["tls"]["path"]) not in there:
         yield "the local CA is not trusted"
-    for path in (one["secret"]["path"] for one in mine["services"] if one["secret"]):
+    for path in (service["secret"]["path"] for service in mine["services"] if service["secret"]):
         if sure(state["files"])[path].get("size", 0) < _SECRET_BYTES:
             yield f"file {path} holds no secret"
     for name, start in sure(state["starts"]).items():
@@ -299,7 +299,7 @@ def _brought(mine: Slice, state: State) -> Iterator[str]:
     yield from (f"image {name} has to be brought" for name in sure(state["images_changing"]))
     yield from (f"model {name} has to be brought" for name in sure(state["models_changing"]))
     for kind in ("images", "models"):
-        if any(not one["lock"] or one.get("renew") for one in mine[kind]):
+        if any(not item["lock"] or item.get("renew") for item in mine[kind]):
             yield f"{kind} are not locked"
     path, sha256 = hub_tool(mine)
     if path and sure(state["files"])[path].get("sha256") != sha256:

@@ -75,7 +75,7 @@ def image_of(plan: Plan, name: str) -> tuple[str, bool]:
 
 def _source(plan: Plan, host: str, reference: str) -> str:
     """Where the head has its image from."""
-    kinds = (one["source"]["kind"] for one in plan["hosts"][host]["images"] if one["reference"] == reference)
+    kinds = (image["source"]["kind"] for image in plan["hosts"][host]["images"] if image["reference"] == reference)
     return str(next(kinds))
 
 

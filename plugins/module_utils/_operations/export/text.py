@@ -18,7 +18,7 @@ MARK = "# Made by gb10.fleet.export: changes are overwritten."
 def as_text(carried: Carried) -> str:
     """One service's file: its objects as YAML documents, and in comments what is to be done and known before."""
     before = "".join(f"{line}\n" for line in [MARK, *_before(carried)])
-    return before + "".join(f"---\n{_yaml(one)}" for one in carried.documents)
+    return before + "".join(f"---\n{_yaml(document)}" for document in carried.documents)
 
 
 def _before(carried: Carried) -> Iterator[str]:

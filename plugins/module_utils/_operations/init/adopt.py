@@ -47,7 +47,7 @@ def adopted(readings: Mapping[str, Reading], library: Library) -> tuple[dict[str
     """Each server by the name of its service, the ranks of a group together; and sentences of what can't be one."""
     found: dict[str, Adopted] = {}
     notes: list[str] = []
-    servers = [(host, one) for host, reading in sorted(readings.items()) for one in reading["serving"]]
+    servers = [(host, item) for host, reading in sorted(readings.items()) for item in reading["serving"]]
     for head, one in servers:
         options = _options(one["words"])
         if _rank(options):
@@ -72,25 +72,27 @@ def adopted(readings: Mapping[str, Reading], library: Library) -> tuple[dict[str
     return found, notes
 
 
-def _unfit(one: Serving, model: str, missing: int, where: str) -> str:
+def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
     """Why a server can't be declared; empty where it can."""
     if missing:
         return f"{where}: {missing} of its ranks run on hosts that were not read; name these, too: -e host=a,b"
-    if any(re.search(r"\{[{%#]", text) for text in (model, one["folder"], *one["words"], *one["env"].values())):
+    if any(
+        re.search(r"\{[{%#]", text) for text in (model, serving["folder"], *serving["words"], *serving["env"].values())
+    ):
         return f"{where}: its command holds what Ansible takes for a template; write it by hand"
-    if one["engine"] not in _START:
-        return f"{where}: a server of {one['engine']} is not taken over; write it as docs/engines.md shows"
-    if not _repository(one, model):
-        of_folder = f" (here {one['folder']})" if one["folder"] not in ("", model) else ""
+    if serving["engine"] not in _START:
+        return f"{where}: a server of {serving['engine']} is not taken over; write it as docs/engines.md shows"
+    if not _repository(serving, model):
+        of_folder = f" (here {serving['folder']})" if serving["folder"] not in ("", model) else ""
         kind = "file" if model.endswith(".gguf") else "folder"
         return f"{where}: {model or 'its model'} is a {kind}{of_folder}; gb10.fleet.recipe_new makes a recipe of it"
     return ""
 
 
-def _repository(one: Serving, model: str) -> str:
+def _repository(serving: Serving, model: str) -> str:
     """The hub's id of what it serves; of a folder of a cache by its name."""
-    kept = re.search(r"/models--([\w.-]+?)--([\w.-]+)$", one["folder"])
-    named = f"{kept[1]}/{kept[2]}" if kept else model.partition(":")[0] if one["engine"] == "llama-cpp" else model
+    kept = re.search(r"/models--([\w.-]+?)--([\w.-]+)$", serving["folder"])
+    named = f"{kept[1]}/{kept[2]}" if kept else model.partition(":")[0] if serving["engine"] == "llama-cpp" else model
     return named if re.fullmatch(r"[\w.-]+/[\w.-]+", named) else ""
 
 
@@ -123,10 +125,10 @@ def _rank(options: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _members(
-    head: str, one: Serving, servers: Iterable[tuple[str, Serving]], readings: Mapping[str, Reading]
+    head: str, serving: Serving, servers: Iterable[tuple[str, Serving]], readings: Mapping[str, Reading]
 ) -> tuple[list[str], int]:
     """The hosts of a server, its head first, and how many of its ranks no host of this run has."""
-    options = _options(one["words"])
+    options = _options(serving["words"])
     wanted = _count(options, "nnodes")
     at = _master(options)
     mine = {*readings[head]["addresses"], head}
@@ -134,7 +136,7 @@ def _members(
         ranks = []
         for host, other in servers:
             far = _options(other["words"])
-            same = _master(far) in ({at} | mine if at else {"", *mine}) and other["engine"] == one["engine"]
+            same = _master(far) in ({at} | mine if at else {"", *mine}) and other["engine"] == serving["engine"]
             if host != head and _rank(far) and same and _count(far, "nnodes") == wanted:
                 ranks.append((_count(far, "node-rank"), host))
         return [head, *(host for _rank_of, host in sorted(ranks))], max(0, wanted - 1 - len(ranks))
@@ -153,23 +155,25 @@ def _master(options: Mapping[str, Sequence[str]]) -> str:
     return _first(options, "master-addr", "dist-init-addr", "data-parallel-address").partition(":")[0]
 
 
-def _port(one: Serving, options: Mapping[str, Sequence[str]]) -> tuple[int, str]:
+def _port(serving: Serving, options: Mapping[str, Sequence[str]]) -> tuple[int, str]:
     """The port that clients use, and the address that it listens on alone, empty for all."""
-    inside = _count(options, "port") if "port" in options else _PORTS[one["engine"]]
-    if not one["closed"]:
+    inside = _count(options, "port") if "port" in options else _PORTS[serving["engine"]]
+    if not serving["closed"]:
         listen = _first(options, "host")
         return inside, listen if re.fullmatch(r"127\.[\d.]+|::1", listen) else ""
-    address, _, port = one["published"].get(str(inside), f"127.0.0.1:{inside}").rpartition(":")
+    address, _, port = serving["published"].get(str(inside), f"127.0.0.1:{inside}").rpartition(":")
     return int(port) if port.isdecimal() else inside, address if address not in ("0.0.0.0", "::", "") else ""
 
 
-def _adopt(name: str, hosts: Sequence[str], one: Serving, others: Sequence[Serving], library: Library) -> Adopted | str:
-    repository = _repository(one, model_of(one["words"]))
+def _adopt(
+    name: str, hosts: Sequence[str], serving: Serving, others: Sequence[Serving], library: Library
+) -> Adopted | str:
+    repository = _repository(serving, model_of(serving["words"]))
     # a recipe of its own hides no shipped one
-    imported, sentences = _imported(f"{name}-as-found" if name in library.recipes else name, repository, one)
+    imported, sentences = _imported(f"{name}-as-found" if name in library.recipes else name, repository, serving)
     if imported is None:
         return f"{hosts[0]}, {name}: can't be declared: {'; '.join(sentences)}"
-    options = _options(one["words"])
+    options = _options(serving["words"])
     flags: dict[str, Any] = {**imported["flags"]}
     runs = {option: (values[0] if len(values) == 1 else values or True) for option, values in options.items()} | flags
     names = flags.pop("served-model-name", [])
@@ -179,41 +183,41 @@ def _adopt(name: str, hosts: Sequence[str], one: Serving, others: Sequence[Servi
     pool = int(fixed) if re.fullmatch(r"\d{1,15}", fixed) else quantity(fixed) or 0
     workload |= {"pool": f"{pool >> 20}MiB"} if pool >> 20 else {}
     env = {key: value for key, value in imported["env"].items() if not (_NETWORK.fullmatch(key))}
-    port, listen = _port(one, options)
+    port, listen = _port(serving, options)
     notes = [*sentences]
     recipe, own, differs = _recipe(imported, flags, env, repository, hosts, library, notes)
-    image = _image(one, hosts, own, imported["image"]["release"], recipe is None, notes)
+    image = _image(serving, hosts, own, imported["image"]["release"], recipe is None, notes)
     service = {
         "recipe": own["name"],
         "hosts": [*hosts],
         "port": port,
         **({"listen": listen} if listen else {}),
-        "served_name": str(names[0]) if names else model_of(one["words"]),
-        **_model(one, others, own, hosts, notes),
+        "served_name": str(names[0]) if names else model_of(serving["words"]),
+        **_model(serving, others, own, hosts, notes),
         **({"image": image} if image else {}),
         **({"workload": workload} if workload else {}),
         **differs,
     }
-    notes += _of_start(one, [str(more) for more in names[1:]])
+    notes += _of_start(serving, [str(more) for more in names[1:]])
     stops = dict.fromkeys(hosts, "end its member of the Ray cluster")
-    stops |= {host: _stop(at) for host, at in zip(hosts, [one, *others], strict=False)}
+    stops |= {host: _stop(at) for host, at in zip(hosts, [serving, *others], strict=False)}
     return Adopted(service, recipe, notes, runs, stops)
 
 
-def _imported(name: str, repository: str, one: Serving) -> tuple[RecipeData | None, list[str]]:
+def _imported(name: str, repository: str, serving: Serving) -> tuple[RecipeData | None, list[str]]:
     """What runs as a recipe, by the reader of other projects' recipes."""
-    words = [word.replace("{", "{{").replace("}", "}}") for word in one["words"]]
+    words = [word.replace("{", "{{").replace("}", "}}") for word in serving["words"]]
     theirs = {
         "recipe_version": "2",
         "model": repository,
-        "container": one["image"] or "vllm/vllm-openai:latest",
-        "runtime": one["engine"],
-        "command": f"{_START[one['engine']]} {shlex.join(words)}",
-        "env": {**one["env"]},
+        "container": serving["image"] or "vllm/vllm-openai:latest",
+        "runtime": serving["engine"],
+        "command": f"{_START[serving['engine']]} {shlex.join(words)}",
+        "env": {**serving["env"]},
         "min_nodes": 1,
     }
     recipe, findings = import_recipe(theirs, name)
-    sentences = [one.sentence() for one in findings if one.rule not in _SILENT]
+    sentences = [finding.sentence() for finding in findings if finding.rule not in _SILENT]
     if recipe is not None:
         today = datetime.now(tz=UTC).strftime("%Y-%m")
         recipe["status"] = {"state": "reported", "by": "its owner", "when": today, "hardware": "where it was read"}
@@ -233,11 +237,11 @@ def _recipe(
     notes: list[str],
 ) -> tuple[RecipeData | None, RecipeData, dict[str, Any]]:
     """The owner's new recipe, None with a shipped one; which of them serves; what the service has otherwise."""
-    of_it = [one.data for one in library.recipes.values() if one.data["model"]["repository"] == repository]
-    data = next((one for one in of_it if _serves_so(one, imported, len(hosts))), None)
+    of_it = [recipe.data for recipe in library.recipes.values() if recipe.data["model"]["repository"] == repository]
+    data = next((item for item in of_it if _serves_so(item, imported, len(hosts))), None)
     if data is None:
         if of_it:
-            others = ", ".join(sorted(one["name"] for one in of_it))
+            others = ", ".join(sorted(item["name"] for item in of_it))
             notes.append(f"shipped for this model, by other images or for other hosts: {others}; compare them")
         own: RecipeData = {**imported, "flags": {**flags}, "env": {**env}, "host_counts": [len(hosts)]}
         return own, own, {}
@@ -250,29 +254,32 @@ def _recipe(
     return None, data, differs
 
 
-def _serves_so(one: RecipeData, imported: RecipeData, hosts: int) -> bool:
+def _serves_so(recipe_data: RecipeData, imported: RecipeData, hosts: int) -> bool:
     """Whether a shipped recipe is for the image that runs, on so many hosts."""
     family = imported["image"]["family"]
-    is_like = (one["engine"], one["image"]["family"]) == (imported["engine"], family) and family != FAMILIES[-1]
-    return is_like and hosts in one["host_counts"] and one["status"]["state"] != "known-bad"
+    is_like = (recipe_data["engine"], recipe_data["image"]["family"]) == (
+        imported["engine"],
+        family,
+    ) and family != FAMILIES[-1]
+    return is_like and hosts in recipe_data["host_counts"] and recipe_data["status"]["state"] != "known-bad"
 
 
 def _image(
-    one: Serving, hosts: Sequence[str], own: RecipeData, release: str | None, is_shipped: bool, notes: list[str]
+    serving: Serving, hosts: Sequence[str], own: RecipeData, release: str | None, is_shipped: bool, notes: list[str]
 ) -> dict[str, Any]:
     """``image`` of a service, or into its new recipe."""
-    if not one["image"]:
+    if not serving["image"]:
         notes.append(f"it runs without a container; ours runs in {own['image'].get('reference')}")
         return {}
     image: dict[str, Any] = {}
-    if own["image"].get("reference") != one["image"]:
-        image = {"reference": one["image"]}
-    if one["digest"] and own["image"]["digest"] != one["digest"]:
-        image |= {"reference": one["image"], "digest": one["digest"]}
-    if not one["digest"]:
-        image |= {"reference": one["image"], "source": {"host": hosts[0]}}
+    if own["image"].get("reference") != serving["image"]:
+        image = {"reference": serving["image"]}
+    if serving["digest"] and own["image"]["digest"] != serving["digest"]:
+        image |= {"reference": serving["image"], "digest": serving["digest"]}
+    if not serving["digest"]:
+        image |= {"reference": serving["image"], "source": {"host": hosts[0]}}
         gives = f"; {hosts[0]} gives it to the others" if len(hosts) > 1 else ""
-        notes.append(f"its image {one['image']} is of no registry that {hosts[0]} knows{gives}")
+        notes.append(f"its image {serving['image']} is of no registry that {hosts[0]} knows{gives}")
     if is_shipped:
         return {**image, "release": None} if image and release is None else image
     own["image"].update(image)  # type: ignore[typeddict-item]
@@ -280,49 +287,51 @@ def _image(
 
 
 def _model(
-    one: Serving, others: Sequence[Serving], own: RecipeData, hosts: Sequence[str], notes: list[str]
+    serving: Serving, others: Sequence[Serving], own: RecipeData, hosts: Sequence[str], notes: list[str]
 ) -> dict[str, Any]:
     """``model`` of a service: the commit and the folder that are there."""
-    if not one["folder"]:
+    if not serving["folder"]:
         notes.append("the folder of its weights was not found; site.yml brings them again")
         return {}
-    found: dict[str, Any] = {"revision": one["commit"]} if one["commit"] not in ("", own["model"]["revision"]) else {}
-    if len(hosts) == 1 or all(other["folder"] == one["folder"] for other in others):
-        found["source"] = {"path": one["folder"]}
+    found: dict[str, Any] = (
+        {"revision": serving["commit"]} if serving["commit"] not in ("", own["model"]["revision"]) else {}
+    )
+    if len(hosts) == 1 or all(other["folder"] == serving["folder"] for other in others):
+        found["source"] = {"path": serving["folder"]}
     else:
-        notes.append(f"its weights lie in {one['folder']} of {hosts[0]} alone; site.yml brings them to all")
+        notes.append(f"its weights lie in {serving['folder']} of {hosts[0]} alone; site.yml brings them to all")
     return {"model": found} if found else {}
 
 
-def _of_start(one: Serving, names: Sequence[str]) -> Iterator[str]:
+def _of_start(serving: Serving, names: Sequence[str]) -> Iterator[str]:
     """What an owner would miss after it has gone over."""
     if names:
         yield f"its further names {', '.join(names)} don't go over: fleet_gateway.aliases gives them"
-    if one["changed"]:
-        shown = ", ".join(one["changed"][:3])
+    if serving["changed"]:
+        shown = ", ".join(serving["changed"][:3])
         yield (
-            f"{len(one['changed'])} files in its container differ from its image ({shown}); they go when it ends: keep "
-            "them with docker cp, and declare them as overlays"
+            f"{len(serving['changed'])} files in its container differ from its image ({shown}); they go when it ends: "
+            "keep them with docker cp, and declare them as overlays"
         )
-    keys = [name for name in one["withheld"] if re.search(r"api[-_]?k", name, re.IGNORECASE)]
+    keys = [name for name in serving["withheld"] if re.search(r"api[-_]?k", name, re.IGNORECASE)]
     if keys:
         yield "it asks clients for a key: write that key into a file and name it in api_key_file, or clients need ours"
     else:
         yield "it asks clients for no key; ours does, unless open: true stands here"
-    others = [name for name in one["withheld"] if name not in keys]
+    others = [name for name in serving["withheld"] if name not in keys]
     if others:
         yield f"{', '.join(others)} may be secret and {'was' if len(others) == 1 else 'were'} not read"
-    if not (one["unit"] or one["returns"]):
+    if not (serving["unit"] or serving["returns"]):
         yield "nothing starts it after a reboot today; ours does"
 
 
-def _stop(one: Serving) -> str:
+def _stop(serving: Serving) -> str:
     """The command that ends a server for good, before ours takes its port."""
-    way = f"docker compose {one['compose']}" if one["compose"] else ""
-    way = way or (f"docker stop {one['container']}" if one["container"] else "end it where it was started")
-    if one["returns"] and not one["compose"]:
-        way = f"docker update --restart=no {one['container']} && {way}"
-    return f"sudo systemctl disable --now {one['unit']}" if one["unit"] else way
+    way = f"docker compose {serving['compose']}" if serving["compose"] else ""
+    way = way or (f"docker stop {serving['container']}" if serving["container"] else "end it where it was started")
+    if serving["returns"] and not serving["compose"]:
+        way = f"docker update --restart=no {serving['container']} && {way}"
+    return f"sudo systemctl disable --now {serving['unit']}" if serving["unit"] else way
 
 
 def changes(runs: Mapping[str, Any], planned: Mapping[str, Any]) -> str:
@@ -332,7 +341,7 @@ def changes(runs: Mapping[str, Any], planned: Mapping[str, Any]) -> str:
     found = [f"+{_word(name, mine[name])}" for name in sorted({*mine} - {*theirs})]
     found += [f"-{_word(name, theirs[name])}" for name in sorted({*theirs} - {*mine})]
     for name in sorted({*mine} & {*theirs}):
-        now, then = ((quantity(one[name]) or _number(one[name])) for one in (theirs, mine))
+        now, then = ((quantity(item[name]) or _number(item[name])) for item in (theirs, mine))
         found += [f"{name} {theirs[name]} -> {mine[name]}"] if now != then else []
     return ", ".join(found)
 
@@ -347,4 +356,4 @@ def _word(name: str, value: object) -> str:
 
 def _slug(name: str, taken: Mapping[str, object]) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", name.rpartition("/")[2].lower()).strip("-")[:40].strip("-") or "model"
-    return next(one for one in (slug, *(f"{slug[:37]}-{number}" for number in range(2, 1000))) if one not in taken)
+    return next(item for item in (slug, *(f"{slug[:37]}-{number}" for number in range(2, 1000))) if item not in taken)

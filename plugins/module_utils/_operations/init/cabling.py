@@ -57,7 +57,7 @@ def _seen(readings: Mapping[str, Reading]) -> dict[Port, set[Port]]:
         if name in RAILS and half["carrier"]
     }
     for host, reading in readings.items():
-        for one in reading["seen"]:
-            if one["half"] in RAILS and one["far"] in RAILS and one["host"] in readings and one["host"] != host:
-                found.setdefault((host, RAILS[one["half"]].port), set()).add((one["host"], RAILS[one["far"]].port))
+        for item in reading["seen"]:
+            if item["half"] in RAILS and item["far"] in RAILS and item["host"] in readings and item["host"] != host:
+                found.setdefault((host, RAILS[item["half"]].port), set()).add((item["host"], RAILS[item["far"]].port))
     return found

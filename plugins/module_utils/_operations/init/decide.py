@@ -100,8 +100,8 @@ def _fabric(
 
 def _refused(fabric: Mapping[str, object], hosts: Mapping[str, Host]) -> str:
     """The first error of a plan with this fabric; empty without one."""
-    errors = [one for one in plan_fabric(fabric, hosts)[1] if one.severity == "error"]
-    words = [(f"{one.place}: {one.found}", one.reason, one.remedy) for one in errors[:1]]
+    errors = [finding for finding in plan_fabric(fabric, hosts)[1] if finding.severity == "error"]
+    words = [(f"{error.place}: {error.found}", error.reason, error.remedy) for error in errors[:1]]
     return "; ".join(word for row in words for word in row if word)
 
 
@@ -116,7 +116,7 @@ def _as_it_is(
     mtus = {half["mtu"] for port in ports for half in _halves(hosts, port)}
     if len(mtus) > 1:
         return {}, f"its halves carry packets of {' and '.join(map(str, sorted(mtus)))} bytes; expected one MTU"
-    both = {port: [one[0] for one in _addresses(hosts, port)] for port in ports}
+    both = {port: [address[0] for address in _addresses(hosts, port)] for port in ports}
     fabric: dict[str, Any] = {"keeper": "others"}
     fabric |= {"mtu": max(mtus)} if mtus != {MTU} else {}
     if cables:
@@ -136,7 +136,7 @@ def _halves(hosts: Mapping[str, Host], port: Port) -> list[Any]:
 
 def _addresses(hosts: Mapping[str, Host], port: Port) -> list[list[str]]:
     """The addresses of each half; empty where neither has one."""
-    found = [[one for one in half["addresses"] if _interface(one)] for half in _halves(hosts, port)]
+    found = [[address for address in half["addresses"] if _interface(address)] for half in _halves(hosts, port)]
     return found if any(found) else []
 
 
@@ -151,9 +151,9 @@ def _unusual(port: Port, halves: Sequence[Sequence[str]]) -> str:
     """Why a port's addresses can't be declared."""
     if len(halves) < len(HALVES) or not all(halves):
         return f"of {shown(port)} one half has an address; a plan declares both"
-    if any(len(one) > 1 for one in halves):
+    if any(len(half) > 1 for half in halves):
         return f"a half of {shown(port)} has several addresses"
-    if any(ipaddress.IPv4Interface(one[0]) in _LINK_LOCAL for one in halves):
+    if any(ipaddress.IPv4Interface(half[0]) in _LINK_LOCAL for half in halves):
         return f"{shown(port)} has addresses of 169.254.0.0/16, which change; a group needs fixed ones"
     return ""
 
@@ -166,11 +166,13 @@ def _ours(
 ) -> dict[str, Any]:
     """A fabric with addresses of a pool that meets no network which a host or the controller knows."""
     subnets = len(HALVES) * (len(cables) + len(switches))
-    known = [ipaddress.IPv4Network(one, strict=False) for one in [*own_networks, *_networks(hosts)] if _interface(one)]
+    known = [
+        ipaddress.IPv4Network(item, strict=False) for item in [*own_networks, *_networks(hosts)] if _interface(item)
+    ]
     pools = [ipaddress.IPv4Network(pool) for pool in _POOLS]
     larger = max(0, (subnets - 1).bit_length() - (_PREFIX - pools[0].prefixlen))
     wide = [pool.supernet(larger) for pool in pools]
-    free = next((pool for pool in wide if not any(pool.overlaps(one) for one in known)), wide[0])
+    free = next((pool for pool in wide if not any(pool.overlaps(item) for item in known)), wide[0])
     fabric: dict[str, Any] = {} if str(free) == _POOLS[0] else {"pool": str(free)}
     if cables:
         ends = [[shown(port) for port in cable] for cable in cables]
@@ -211,7 +213,7 @@ def _management(hosts: Mapping[str, Host]) -> tuple[dict[str, Any], list[str]]:
 def _foreign(hosts: Mapping[str, Host]) -> list[str]:
     """Files of others that speak for halves."""
     return sorted(
-        {one["path"] for host in hosts.values() for one in host.reading["claims"] if {*one["claims"]} & {*RAILS}}
+        {claim["path"] for host in hosts.values() for claim in host.reading["claims"] if {*claim["claims"]} & {*RAILS}}
     )
 
 

@@ -133,7 +133,7 @@ def questions(table: Mapping[str, str], names: Iterable[str]) -> list[bytes]:
     asked += [(name, _A) for name in sorted(made | {name for name in names if name.endswith(".local")})]
     asked += [(f"{_reversed(address)}.in-addr.arpa", _PTR) for address in sorted(table)]
     return [
-        struct.pack("!6H", 0, 0, len(some), 0, 0, 0) + b"".join(_question(*one) for one in some)
+        struct.pack("!6H", 0, 0, len(some), 0, 0, 0) + b"".join(_question(*item) for item in some)
         for some in (asked[begin : begin + _A_PACKET] for begin in range(0, len(asked), _A_PACKET))
     ]
 
@@ -218,7 +218,7 @@ def machines(
         add(name, "known_hosts")
     for name in filter(_is_shipped, addresses):
         add(name, "its own answer")
-    taken = {address for one in found.values() for address in one.addresses}
+    taken = {address for item in found.values() for address in item.addresses}
     taken |= {block["hostname"] for block in (*sync.hosts.values(), *ssh.hosts.values()) if "hostname" in block}
     for address, mac in table.items():
         if mac[:8] in _MAKERS and address not in taken:

@@ -35,7 +35,7 @@ def fitting(name: str, host: Host, library: Library) -> list[dict[str, Any]]:
 
 def taking_over(hosts: Mapping[str, Host], proposal: Proposal, library: Library) -> dict[str, list[str]]:
     """For each service that runs there what its first start by us changes, and what a plan refuses."""
-    own = {one.recipe["name"]: one.recipe for one in proposal.services.values() if one.recipe}
+    own = {service.recipe["name"]: service.recipe for service in proposal.services.values() if service.recipe}
     made = {name: Recipe(name, data, library.folders[0] / f"{name}.yml") for name, data in own.items()}
     services = {name: one.service for name, one in proposal.services.items()}
     shared = {"fleet_services": services, **({"fleet_fabric": proposal.fabric} if proposal.fabric else {})}

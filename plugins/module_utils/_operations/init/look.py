@@ -39,7 +39,7 @@ def look_around(named: Sequence[str]) -> list[Machine]:
     """The machines that may be Sparks. named: what a person gave, which is then all."""
     config = _configuration("~/.ssh/config")
     sync = [_configuration(path) for pattern in SYNC_FILES for path in _matching(Path(pattern))]
-    of_sync = SshHosts({name: block for one in sync for name, block in one.hosts.items()})
+    of_sync = SshHosts({name: block for item in sync for name, block in item.hosts.items()})
     known = [] if named else known_names(_text("~/.ssh/known_hosts"))
     table = {} if named else neighbours(_text("/proc/net/arp") or _printed(["arp", "-an"]))
     answers = [] if named else [*_ask(questions(table, [*config.hosts, *known]))]
@@ -107,7 +107,7 @@ def _asked(packets: Sequence[bytes], address: str) -> socket.socket | None:
 def own_addresses() -> list[str]:
     words = (_printed(["ip", "-o", "-4", "addr"]) or _printed(["ifconfig"])).split()
     found = [after.partition("/")[0] for word, after in itertools.pairwise(words) if word == "inet"]
-    return [one for one in found if not one.startswith("127.")]
+    return [item for item in found if not item.startswith("127.")]
 
 
 # Logging in -------------------------------------------------------------------------------------------------------

@@ -93,4 +93,4 @@ def maker(reading: Mapping[str, Any]) -> str:
     """What its firmware calls a machine, in one line."""
     vendor, product = ((reading["platform"][key] or "").replace("_", " ") for key in ("vendor", "product"))
     text = " ".join((product if product.startswith(vendor) else f"{vendor} {product}").split())
-    return "".join(one for one in text if one.isprintable())[:60] or "unknown maker"
+    return "".join(letter for letter in text if letter.isprintable())[:60] or "unknown maker"

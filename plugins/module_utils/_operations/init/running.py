@@ -113,7 +113,7 @@ def _plain(word: str) -> bool:
 
 
 def _may_be_secret(name: str, value: str, known: Iterable[str] = ()) -> bool:
-    if _SHAPES.search(value) or any(len(one) > 3 and one in value for one in known):
+    if _SHAPES.search(value) or any(len(item) > 3 and item in value for item in known):
         return True
     if _ALWAYS.search(name):
         return bool(value)
@@ -149,7 +149,11 @@ def processes(proc: Path = Path("/proc")) -> list[Process]:
             container = _CONTAINER.search(group)
             unit = [] if container else _UNIT.findall(group)
             # of a person's own manager: user@1000.service/app.slice/NAME.service
-            of_own = [one for one in unit if not re.match(r"user@|session-|ssh\.|sshd\.|docker\.|containerd\.", one)]
+            of_own = [
+                unit_name
+                for unit_name in unit
+                if not re.match(r"user@|session-|ssh\.|sshd\.|docker\.|containerd\.", unit_name)
+            ]
             pages = int((folder / "statm").read_text(encoding="ascii").split()[1])
             found.append(
                 Process(
@@ -165,7 +169,7 @@ def processes(proc: Path = Path("/proc")) -> list[Process]:
 
 def read_serving(run: Run, running: Sequence[Process], units: Path = Path(layout.UNITS)) -> list[dict[str, Any]]:
     """A `Serving` of each server among the processes. What Docker does not answer within its time is left out."""
-    servers = [(one, found) for one in running if (found := program(one.words))]
+    servers = [(process, found) for process in running if (found := program(process.words))]
     containers, images = _inspected(run, {one.container for one, _found in servers} - {""})
     texts = {path.name: _text(path) for path in [*units.glob("*.service")][:_MOST_FILES]} if servers else {}
     result: list[dict[str, Any]] = []
@@ -189,15 +193,15 @@ def _inspected(run: Run, ids: Iterable[str]) -> tuple[dict[str, Any], dict[str, 
     try:
         wanted = sorted(ids)
         found = json.loads(output(run, ["docker", "inspect", "--type", "container", *wanted])) if wanted else []
-        images = sorted({one["Image"] for one in found})
+        images = sorted({item["Image"] for item in found})
         shown = json.loads(output(run, ["docker", "image", "inspect", *images])) if images else []
     except (UnreadableError, ValueError):
         return {}, {}
-    return {one["Id"]: one for one in found}, {one["Id"]: one for one in shown}
+    return {item["Id"]: item for item in found}, {container["Id"]: container for container in shown}
 
 
 def _serving(
-    one: Process, engine: str, words: Sequence[str], shown: Mapping[str, Any], own: Mapping[str, Any]
+    process: Process, engine: str, words: Sequence[str], shown: Mapping[str, Any], own: Mapping[str, Any]
 ) -> dict[str, Any]:
     config, host = shown.get("Config") or {}, shown.get("HostConfig") or {}
     labels = config.get("Labels") or {}
@@ -211,7 +215,7 @@ def _serving(
     closed = bool(shown) and host.get("NetworkMode", "") != "host"
     ports = ((shown.get("NetworkSettings") or {}).get("Ports") or {}) if closed else {}
     folder, commit = _weights(kept, _mounts(shown), dict(word.partition("=")[::2] for word in config.get("Env") or ()),
-                              one.home if not shown else "/root")  # fmt: skip
+                              process.home if not shown else "/root")  # fmt: skip
     file = str(labels.get(f"{_COMPOSE}project.config_files", "")).partition(",")[0]
     stop = f"-f {file} stop {labels.get(f'{_COMPOSE}service', '')}"
     return {
@@ -236,8 +240,8 @@ def _serving(
 
 def _mounts(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Folders of the host and where the container sees them, the deepest first; the whole host without a container."""
-    mounts = [(str(one.get("Source", "")), str(one["Destination"])) for one in shown.get("Mounts") or ()]
-    return sorted(mounts, key=lambda one: -len(one[1])) if shown else [("/", "/")]
+    mounts = [(str(Mount.get("Source", "")), str(Mount["Destination"])) for Mount in shown.get("Mounts") or ()]
+    return sorted(mounts, key=lambda mount: -len(mount[1])) if shown else [("/", "/")]
 
 
 def _on_host(path: str, mounts: Sequence[tuple[str, str]]) -> str:
@@ -290,7 +294,9 @@ def _starting(running: Sequence[Process], texts: Mapping[str, str], name: str, s
     """The unit that starts a container: whose client waits for it, or whose text names it."""
     labels = (shown.get("Config") or {}).get("Labels") or {}
     words = {name, *(str(labels.get(_COMPOSE + key, "")) for key in ("project.config_files", "project.working_dir"))}
-    waits = [one.unit for one in running if one.unit and name and {name, f"--name={name}"} & {*one.words}]
+    waits = [
+        process.unit for process in running if process.unit and name and {name, f"--name={name}"} & {*process.words}
+    ]
     named = [
         unit
         for unit, text in sorted(texts.items())
@@ -310,14 +316,14 @@ def _text(path: Path) -> str:
 
 def ray_heads(running: Sequence[Process]) -> list[str]:
     """The addresses of the heads of Ray clusters that this machine is in."""
-    found = (re.fullmatch(r"--gcs-address=([0-9.]{7,15}):\d+", word) for one in running for word in one.words)
-    return sorted({one[1] for one in found if one})
+    found = (re.fullmatch(r"--gcs-address=([0-9.]{7,15}):\d+", word) for process in running for word in process.words)
+    return sorted({item[1] for item in found if item})
 
 
 def beside(running: Sequence[Process]) -> dict[str, int]:
     """Other servers of models, with what they hold in KiB."""
     held: dict[str, int] = {}
-    for one in running:
-        if found := _BESIDE.fullmatch(one.words[0].rpartition("/")[2].lower()):
-            held[found["name"]] = held.get(found["name"], 0) + one.resident_kib
+    for process in running:
+        if found := _BESIDE.fullmatch(process.words[0].rpartition("/")[2].lower()):
+            held[found["name"]] = held.get(found["name"], 0) + process.resident_kib
     return held

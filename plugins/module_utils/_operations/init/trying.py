@@ -25,7 +25,7 @@ Service = Mapping[str, Any]
 
 def port_for(running: Iterable[Service], ours: Service) -> int:
     """The first port on which nobody else answers there. running: what serves. ours: the service of a try before."""
-    taken = {one["port"] for one in running} - {ours.get("port")}
+    taken = {process["port"] for process in running} - {ours.get("port")}
     return next(port for port in _PORTS if port not in taken)
 
 
@@ -54,8 +54,8 @@ def best(hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> str:
             if row["fits"] == "yes" and row["requests"] and not _errors(plan):
                 fast = (spoken(plan) or 0) >= _READING_TOKENS_S
                 found.append((row["download_bytes"] or 0, fast, recipe.name))
-    soon = [one for one in found if one[0] <= _PATIENCE_BYTES]
-    fast_ones = [one for one in soon if one[1]]
+    soon = [item for item in found if item[0] <= _PATIENCE_BYTES]
+    fast_ones = [item for item in soon if item[1]]
     return max(fast_ones or soon or [min(found)])[2] if found else ""
 
 
@@ -88,22 +88,24 @@ def shortage(plan: Plan) -> str:
 
 
 def _errors(plan: Plan) -> list[Any]:
-    return [one for one in plan["findings"] if one["severity"] == "error"]
+    return [finding for finding in plan["findings"] if finding["severity"] == "error"]
 
 
 def spoken(plan: Plan) -> float | None:
     """The tokens a second that others report of one request; the largest, None where nobody does."""
-    measured = [one for service in plan["services"].values() for one in service["measured"]]
-    speeds = [one["value"] for one in measured if one["what"] == "decode" and one["conditions"].startswith("1 request")]
+    measured = [item for service in plan["services"].values() for item in service["measured"]]
+    speeds = [
+        item["value"] for item in measured if item["what"] == "decode" and item["conditions"].startswith("1 request")
+    ]
     return max(speeds, default=None)
 
 
 def running_words(running: Iterable[Service], ours: Service) -> Iterator[str]:
     """What serves there already, a sentence each; as `port_for`."""
-    for one in running:
-        what = one.get("served_name") or one.get("recipe") or one.get("model")
-        end = "the try before; this one takes its place" if one["port"] == ours.get("port") else "it goes on"
-        yield f"{', '.join(one['hosts'])} serves {what} on port {one['port']}: {end}"
+    for process in running:
+        what = process.get("served_name") or process.get("recipe") or process.get("model")
+        end = "the try before; this one takes its place" if process["port"] == ours.get("port") else "it goes on"
+        yield f"{', '.join(process['hosts'])} serves {what} on port {process['port']}: {end}"
 
 
 def end_lines(folder: str, hosts: Sequence[str]) -> list[str]:

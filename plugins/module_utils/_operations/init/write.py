@@ -40,7 +40,7 @@ def texts(
     what fits on the first host, and what a plan makes of each service, of `fitting`. A service that no shipped recipe
     serves has one of its own, whether it is taken over or is a comment."""
     account = {"ansible_user": user} if user else {}
-    own = [one.recipe for one in proposal.services.values() if one.recipe]
+    own = [service.recipe for service in proposal.services.values() if service.recipe]
     return {
         **{f"recipes/{data['name']}.yml": _HEAD + _yaml(_short(data), flow=False) for data in own},
         CONNECTION: _HEAD + _yaml({**account, "ansible_python_interpreter": "/usr/bin/python3"}),
@@ -67,7 +67,7 @@ def _host(name: str, host: Host) -> str:
     way = {"ansible_host": host.address} if host.address else {"ansible_connection": "local"}
     settings = settings_of(host.reading)
     line = _yaml({name: {**way, **({"fleet_host": settings} if settings else {})}}, flow=True)
-    release = "".join(one for one in host.reading["platform"]["ota"] or "unknown" if one.isprintable())[:20]
+    release = "".join(letter for letter in host.reading["platform"]["ota"] or "unknown" if letter.isprintable())[:20]
     return f"    {line.strip()[1:-1]} # {maker(host.reading)}, {memory(host)}, DGX OS {release}\n"
 
 
@@ -147,7 +147,7 @@ def read_table(hosts: Mapping[str, Host]) -> str:
             "memory": memory(host),
             "system": f"DGX OS {host.reading['platform']['ota'] or '?'}",
             "disk free": size(host.reading["free_bytes"]),
-            "serves": ", ".join(model_of(one["words"]) or one["engine"] for one in host.reading["serving"])
+            "serves": ", ".join(model_of(server["words"]) or server["engine"] for server in host.reading["serving"])
             or "nothing",
         }
         for name, host in hosts.items()

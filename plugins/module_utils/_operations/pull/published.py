@@ -86,7 +86,7 @@ def content(fleet: Mapping[str, Any], host: str, collection: str, lock: str) -> 
         **own,
         # a service starts anew when one of these was changed, as by a pull from the controller
         "services": [
-            {**service, **dict.fromkeys(_SECRETS), "held": [one["path"] for one in _held(service)]}
+            {**service, **dict.fromkeys(_SECRETS), "held": [file["path"] for file in _held(service)]}
             for service in own["services"]
         ],
         "needs": {**own["needs"], "secrets": []},
@@ -97,7 +97,7 @@ def content(fleet: Mapping[str, Any], host: str, collection: str, lock: str) -> 
         "inventory": plan["inventory"],
         "collection": collection,
         "lock": lock,
-        "held": [one for service in own["services"] for one in _held(service)],
+        "held": [file for service in own["services"] for file in _held(service)],
         "units": [service["unit"] for service in own["services"]],
         "fleet": {
             "plan": {

@@ -40,10 +40,10 @@ def answer_seconds(found: Mapping[str, Any]) -> dict[str, list[float]]:
     In check mode, and of a service that was not asked, a result has no seconds.
     """
     results = found.get("results")
-    if results is None or any(not isinstance(one, Mapping) for one in results):
+    if results is None or any(not isinstance(result, Mapping) for result in results):
         return {name: list(seconds) for name, seconds in found.items()}
     by_service: dict[str, list[float]] = {}
-    for one in results:
-        if "seconds" in one:
-            by_service.setdefault(one["service"], []).append(one["seconds"])
+    for result in results:
+        if "seconds" in result:
+            by_service.setdefault(result["service"], []).append(result["seconds"])
     return by_service

@@ -38,7 +38,7 @@ class Replica:
 
     @property
     def moves(self) -> bool:
-        return self.unproved or any(one != self.wanted for one in self.found.values())
+        return self.unproved or any(definition != self.wanted for definition in self.found.values())
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ def _left_out(plan: Plan, services: Iterable[str], hosts: Collection[str]) -> It
 def steps(replicas: Iterable[Replica], backend: str | None) -> list[RolloutStep]:
     """Those that don't serve move first, which costs nobody anything; then by name. backend: of the gateway, None
     without one."""
-    known = sorted(replicas, key=lambda one: (one.serves, one.service))
-    serving = [one.service for one in known if one.serves]
+    known = sorted(replicas, key=lambda replica: (replica.serves, replica.service))
+    serving = [item.service for item in known if item.serves]
     found: list[RolloutStep] = []
-    for one in (one for one in known if one.moves):
+    for one in (item for item in known if item.moves):
         others = sorted({*serving} - {one.service})
         alone = not others and one.serves
         found.append(
@@ -112,19 +112,19 @@ def steps(replicas: Iterable[Replica], backend: str | None) -> list[RolloutStep]
 
 def obstacles(replicas: Iterable[Replica]) -> Iterator[Finding]:
     """What a rollout is not for, before anything changes."""
-    for one in replicas:
-        place = Place(service=one.service)
-        absent = sorted(host for host, definition in one.found.items() if definition is None)
+    for replica in replicas:
+        place = Place(service=replica.service)
+        absent = sorted(host for host, definition in replica.found.items() if definition is None)
         if absent:
             yield error(
                 "rollout-new",
                 place,
-                found=f"{one.service} was never on {', '.join(absent)}",
+                found=f"{replica.service} was never on {', '.join(absent)}",
                 expected="a service that is there, whose definition changes",
                 remedy="run site.yml, which brings it",
             )
-        changed = [key for key in _ENDPOINT if (one.endpoint or {}).get(key) != (one.planned or {}).get(key)]
-        if one.moves and one.endpoint and one.planned and changed:
+        changed = [key for key in _ENDPOINT if (replica.endpoint or {}).get(key) != (replica.planned or {}).get(key)]
+        if replica.moves and replica.endpoint and replica.planned and changed:
             yield error(
                 "rollout-endpoint",
                 place,
@@ -165,7 +165,7 @@ def _replica(plan: Plan, name: str, ranks: Mapping[str, Sequence[Mapping[str, An
 
 def page(replicas: Sequence[Replica], order: Sequence[RolloutStep]) -> str:
     """What moves, in which order, and how long nobody serves."""
-    lines = [f"{one.service}: goes by the plan already" for one in replicas if not one.moves]
+    lines = [f"{replica.service}: goes by the plan already" for replica in replicas if not replica.moves]
     for number, step in enumerate(order, 1):
         lines.append(f"{number}. {step.service} on {', '.join(step.hosts)}: {_meanwhile(step)}")
     if not order:

@@ -41,7 +41,7 @@ def read_goal(text: str, known: Sequence[str]) -> SearchGoal:
     """known: the figures in ms that can be measured. FleetError with every part that can't be read."""
     parts = [" ".join(part.split()) for part in text.split(",") if part.strip()]
     found = [_part(part, known) for part in parts]
-    problems = [one for one in found if isinstance(one, str)]
+    problems = [item for item in found if isinstance(item, str)]
     terms: dict[str, Any] = {}
     limits: dict[str, float] = {}
     for part, one in zip(parts, found, strict=True):

@@ -141,4 +141,4 @@ def _most(runs: Sequence[Run], goal: Goal, refused: Collection[Candidate], hope:
     """Of what was tried and holds the limits, the best. hope: by how many standard deviations its starts may say too
     little, since one start of each can't tell those apart that differ by little more than two of the same."""
     held = {one: tried for one, tried in _tried(runs, goal).items() if not tried.over and one not in refused}
-    return max(held, key=lambda one: held[one].score + hope * _NOISE / math.sqrt(held[one].starts), default=None)
+    return max(held, key=lambda item: held[item].score + hope * _NOISE / math.sqrt(held[item].starts), default=None)

@@ -74,8 +74,8 @@ class Next:
 def read_state(content: bytes, what: str) -> SearchState:
     """A kept search; ValueError with a sentence for what is none."""
     found: SearchState = checked(STATE, parsed(content, MOST_BYTES, what), what)
-    sizes = [len(one["words"]) for one in found["settings"]]
-    for candidate in [one["candidate"] for one in (*found["runs"], *found["refused"])]:
+    sizes = [len(setting["words"]) for setting in found["settings"]]
+    for candidate in [trial["candidate"] for trial in (*found["runs"], *found["refused"])]:
         if len(candidate) != len(sizes) or any(a >= b for a, b in zip(candidate, sizes, strict=True)):
             raise ValueError(f"{what}: {candidate} is none of its candidates")
     return found
@@ -91,7 +91,7 @@ def begun(
         "begun": at,
         "definition": definition,
         "conditions": dict(under),
-        "settings": [{"name": one.name, "words": list(one.words)} for one in space],
+        "settings": [{"name": setting.name, "words": list(setting.words)} for setting in space],
         "runs": [],
         "refused": [],
     }
@@ -105,7 +105,7 @@ def changed(state: SearchState, now: SearchState) -> list[str]:
 
 
 def settings(space: Sequence[Choice]) -> list[Setting]:
-    return [Setting(len(one.values), one.places) for one in space]
+    return [Setting(len(finding.values), finding.places) for finding in space]
 
 
 def means(run: SearchRun) -> Run:
@@ -122,7 +122,7 @@ def proved(state: SearchState, candidate: Candidate) -> list[Run]:
 
 
 def refused(state: SearchState) -> set[Candidate]:
-    return {tuple(one["candidate"]) for one in state["refused"]}
+    return {tuple(refusal["candidate"]) for refusal in state["refused"]}
 
 
 def spent(state: SearchState) -> float:
@@ -137,8 +137,8 @@ def upcoming(state: SearchState, space: Sequence[Choice], asked: SearchGoal, bud
         return Next("search", start)
     best = best_of(runs, asked.goal, refused(state))
     proving = any(run["kind"] == "proof" for run in state["runs"])
-    tried = len(runs) + sum(one["tried"] for one in state["refused"])
-    each = spent(state) / (len(state["runs"]) + sum(one["tried"] for one in state["refused"]))
+    tried = len(runs) + sum(refusal["tried"] for refusal in state["refused"])
+    each = spent(state) / (len(state["runs"]) + sum(refusal["tried"] for refusal in state["refused"]))
     left = budget.seconds - spent(state)
     if left < each:
         return None

@@ -82,7 +82,7 @@ def begin(sources: Sources, options: Mapping[str, Any]) -> Search:
 def announced(search: Search) -> str:
     """What a search will do, for a person."""
     budget, point = search.budget, search.asked.point
-    lines = [f"{one.name}: {', '.join(one.words)}" for one in search.space if len(one.values) > 1]
+    lines = [f"{setting.name}: {', '.join(setting.words)}" for setting in search.space if len(setting.values) > 1]
     return "\n".join(
         [
             f"{search.name}: {search.asked.text} ({point.requests} requests of {point.depth + point.prompt} tokens, "
@@ -118,7 +118,7 @@ def following(search: Search, state: SearchState) -> tuple[Trial | None, SearchS
         plan = search.sources.with_service(search.name, service).planned()
         why = _objections(search, plan, candidate)
         if not why:
-            number = len(state["runs"]) + sum(one["tried"] for one in state["refused"]) + 1
+            number = len(state["runs"]) + sum(refusal["tried"] for refusal in state["refused"]) + 1
             limit_s = int(plan["services"][search.name]["costs"]["start_limit_s"])
             return Trial(upcoming_run, number, plan, limit_s, _round_s(state)), state
         state["refused"].append({"candidate": list(candidate), "why": why, "tried": False, "seconds": 0})
@@ -188,11 +188,11 @@ def _objections(search: Search, plan: Plan, candidate: Candidate) -> str:
     """Why the plan does not let a candidate be tried; empty where it does. What it warns of already is no reason."""
     if not any(candidate):
         return ""
-    known = {_key(one) for one in search.plan["findings"]}
-    new = [one for one in plan["findings"] if one["severity"] in _FINDINGS and not one.get("silenced")]
-    new = [one for one in new if _key(one) not in known]
+    known = {_key(finding) for finding in search.plan["findings"]}
+    new = [finding for finding in plan["findings"] if finding["severity"] in _FINDINGS and not finding.get("silenced")]
+    new = [item for item in new if _key(item) not in known]
     if new:
-        first = min(new, key=lambda one: _FINDINGS.index(one["severity"]))
+        first = min(new, key=lambda item: _FINDINGS.index(item["severity"]))
         return f"{first['place']}: {first['found']}; expected {first['expected']} [{first['rule']}]"
     for host, slice_ in search.plan["hosts"].items():
         for service in slice_["services"]:

@@ -98,13 +98,13 @@ def _sure(ratio: Ratio | None, figure: str, better: bool) -> str:
 def _refused(space: Sequence[Choice], found: Sequence[RefusedCandidate]) -> list[str]:
     """Of those that the plan refused by one rule of one place, the first; each that did not start or answer."""
     alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for one in found:
+    for item in found:
         key = (
-            ("", str(one["candidate"]))
-            if one["tried"]
-            else (one["why"].partition(": ")[0], one["why"].rpartition(" [")[2])
+            ("", str(item["candidate"]))
+            if item["tried"]
+            else (item["why"].partition(": ")[0], item["why"].rpartition(" [")[2])
         )
-        alike.setdefault(key, []).append(one)
+        alike.setdefault(key, []).append(item)
     return [
         f"{'failed' if first['tried'] else 'not tried'}, {words(space, tuple(first['candidate']))}"
         f"{f' and {len(more)} others' if more else ''}: {first['why']}"

@@ -45,10 +45,10 @@ def dependents(plan: Plan, leaving: Collection[str]) -> Iterator[Finding]:
         yield from _group(name, service["hosts"], leaving)
     for host in staying:
         for kind in ("images", "models"):
-            for one in plan["hosts"][host][kind]:
-                source = one["source"].get("host")  # one that has it, or builds it
+            for entry in plan["hosts"][host][kind]:
+                source = entry["source"].get("host")  # one that has it, or builds it
                 if source and source in leaving:
-                    what = str(one.get("reference") or one.get("repository"))
+                    what = str(entry.get("reference") or entry.get("repository"))
                     yield _needed(source, f"{host} takes {what} from it", "write another source", host)
     gateway = plan["gateway"]
     if gateway:
@@ -65,7 +65,9 @@ def dependents(plan: Plan, leaving: Collection[str]) -> Iterator[Finding]:
                 "remove-watched", Place(host=host), found=found, remedy=_then(monitoring["host"]), kind="host"
             )
     for host in staying:
-        peers = {peer["host"] for one in plan["hosts"][host]["fabric"]["interfaces"] for peer in one["peers"]}
+        peers = {
+            peer["host"] for interface in plan["hosts"][host]["fabric"]["interfaces"] for peer in interface["peers"]
+        }
         for gone in sorted(peers & {*leaving}):
             found = f"{host} has a cable to it, whose other end will not answer"
             yield warning("remove-cable", Place(host=gone), found=found, remedy=_then(host), kind="host")

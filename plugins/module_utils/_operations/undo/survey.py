@@ -83,7 +83,7 @@ def survey(asked: RemovalOrder, record: Mapping[str, Any] | None, run: Run) -> l
 def foreign(inventory: str) -> list[str]:
     """Units that another inventory wrote, with its name: they are not ours to remove."""
     units = read_units()
-    return [f"{one['unit']} ({one['inventory']})" for one in units if one["inventory"] not in ("", inventory)]
+    return [f"{unit['unit']} ({unit['inventory']})" for unit in units if unit["inventory"] not in ("", inventory)]
 
 
 def running(run: Run) -> Iterator[RemovalStep]:

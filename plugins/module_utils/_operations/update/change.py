@@ -69,7 +69,7 @@ def keep(run: Run, ask: Mapping[str, Any], now: Callable[[], float] = time.time)
     _require(run, ask["steps"], whole=True)
     _do(run, [*_CHANGE, "--no-remove", "--download-only", "dist-upgrade"], "what comes can't be fetched")
     DEBS.mkdir(mode=0o700, parents=True, exist_ok=True)
-    moves = {one["package"]: one["have"] for one in ask["steps"] if one["action"] == "upgrade"}
+    moves = {step["package"]: step["have"] for step in ask["steps"] if step["action"] == "upgrade"}
     for name, version in sorted(moves.items()):
         _keep_deb(run, name, version)
     new = {
@@ -127,7 +127,7 @@ def restore(run: Run) -> dict[str, Any]:
     known = _write({**known, "stage": "back"})
     run(["dpkg", "--configure", "-a", "--force-confdef", "--force-confold"])
     wanted = _wanted(known)
-    have = versions(run, [one["package"] for one in known["steps"]])
+    have = versions(run, [step["package"] for step in known["steps"]])
     debs = kept_debs()
     files = [str(debs[name, old]) for name, old in wanted.items() if old and have.get(name) != old]
     gone = [f"{name}-" for name, old in wanted.items() if not old and name in have]
@@ -147,7 +147,7 @@ def restore(run: Run) -> dict[str, Any]:
 
 def _wanted(known: Mapping[str, Any]) -> dict[str, str]:
     """Each package's version of before, empty for none; without those that can't be had."""
-    return {one["package"]: one["have"] for one in known["steps"] if one["package"] not in known["lost"]}
+    return {step["package"]: step["have"] for step in known["steps"] if step["package"] not in known["lost"]}
 
 
 def forget(now: Callable[[], float] = time.time) -> bool:
@@ -171,8 +171,8 @@ def _known() -> dict[str, Any]:
 def _require(run: Run, judged: list[Mapping[str, str]], *, whole: bool) -> None:
     """That apt would do what was judged; of an update that was cut off, a part of it."""
     simulated, why = simulate(run)
-    now = {(one["package"], one["version"]) for one in simulated["steps"]}
-    was = {(one["package"], one["version"]) for one in judged}
+    now = {(step["package"], step["version"]) for step in simulated["steps"]}
+    was = {(package["package"], package["version"]) for package in judged}
     other = sorted(now ^ was if whole else now - was)
     if why and whole:
         raise UpdateError(f"apt can't say what it would do: {why}")

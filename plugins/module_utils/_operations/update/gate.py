@@ -60,7 +60,7 @@ def _unusable(found: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _packages(found: Mapping[str, Any]) -> Iterator[Finding]:
-    removed = [one["package"] for one in found["steps"] if one["action"] == "remove"]
+    removed = [step["package"] for step in found["steps"] if step["action"] == "remove"]
     if removed:
         yield host_error(
             "update-removes",
@@ -92,7 +92,7 @@ def _firmware(found: Mapping[str, Any], wanted: bool | None) -> Iterator[Finding
         )
     if not offered:
         return
-    words = "; ".join(f"{one['device']} {one['have']} to {one['version']}" for one in offered)
+    words = "; ".join(f"{device['device']} {device['have']} to {device['version']}" for device in offered)
     if wanted is None:
         yield host_error(
             "update-firmware",

@@ -64,11 +64,11 @@ def simulate(run: Run) -> tuple[dict[str, Any], str]:
 
 def lost(run: Run, steps: Sequence[Mapping[str, str]]) -> list[str]:
     """Packages that move whose installed version is neither a file here nor offered by the lists."""
-    moves = {(one["package"], one["have"]) for one in steps if one["action"] == "upgrade"}
+    moves = {(step["package"], step["have"]) for step in steps if step["action"] == "upgrade"}
     missing = sorted(moves - {*kept_debs()})
     if missing:
         found = offered(output(run, ["apt-cache", "madison", *(name for name, _version in missing)]))
-        missing = [one for one in missing if one not in found]
+        missing = [item for item in missing if item not in found]
     return [name for name, _version in missing]
 
 

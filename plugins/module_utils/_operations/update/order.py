@@ -78,7 +78,7 @@ def groups_of(plan: Plan) -> list[tuple[str, ...]]:
 def services_of(plan: Plan, ranks: Mapping[str, Sequence[Mapping[str, Any]]], at_gateway: bool) -> dict[str, Served]:
     """ranks: by host, as `_operations.verify.ranks` reads them."""
     heads = {
-        name: next((one for one in ranks.get(service["hosts"][0]) or () if one["service"] == name), None)
+        name: next((rank for rank in ranks.get(service["hosts"][0]) or () if rank["service"] == name), None)
         for name, service in plan["services"].items()
     }
     serve = {name: (head or {}).get("health") == _SERVING for name, head in heads.items()}
@@ -122,20 +122,24 @@ def steps(
         todo = [host for host in group if host in wanted]
         if not todo:
             continue
-        stopped = [one for one in services.values() if {*one.hosts} & {*group}]
-        alone = [one for one in stopped if one.serves and not {*one.others} - {other.name for other in stopped}]
+        stopped = [service for service in services.values() if {*service.hosts} & {*group}]
+        alone = [
+            service
+            for service in stopped
+            if service.serves and not {*service.others} - {other.name for other in stopped}
+        ]
         turns = [tuple(todo)] if together else [(host,) for host in _cut_first(todo, wanted)]
-        starts = [one.start_s for one in alone]
+        starts = [service.start_s for service in alone]
         known = took_s is not None and None not in starts
         longest = max((start or 0 for start in starts), default=0)
         found.append(
             UpdateStep(
                 tuple(group),
                 tuple(turns),
-                tuple(sorted(one.name for one in stopped)),
-                tuple(sorted(one.name for one in alone)),
+                tuple(sorted(service.name for service in stopped)),
+                tuple(sorted(service.name for service in alone)),
                 (0 if not alone else (took_s or 0) * len(turns) + longest) if known or not alone else None,
-                tuple(sorted({one.backend for one in stopped if one.serves and one.backend})),
+                tuple(sorted({service.backend for service in stopped if service.serves and service.backend})),
                 tuple(host for host in group if host in gateways),
             )
         )

@@ -23,18 +23,18 @@ def changes(found: Mapping[str, Any], now: tuple[str | None, str | None], after:
     for what, have, will in zip(("kernel", "driver"), now, (after.kernel, after.driver), strict=True):
         if have != will:
             parts.append(f"{what} {have or 'none'} to {will}")
-    count = {action: sum(one["action"] == action for one in found["steps"]) for action in ("upgrade", "install")}
+    count = {action: sum(step["action"] == action for step in found["steps"]) for action in ("upgrade", "install")}
     if any(count.values()):
         parts.append(f"{count['upgrade']} packages move, {count['install']} come ({_some(found['steps'])})")
     if firmware and found["firmware"]:
-        parts.append("firmware of " + ", ".join(one["device"] for one in found["firmware"]))
+        parts.append("firmware of " + ", ".join(device["device"] for device in found["firmware"]))
     if found["kept_back"]:
         parts.append(f"held or kept back: {', '.join(found['kept_back'][:_MOST])}")
     return "; ".join(parts) or "nothing changes but that it restarts"
 
 
 def _some(steps: Sequence[Mapping[str, str]]) -> str:
-    words = [f"{one['package']} {one['version']}" for one in steps[:_MOST]]
+    words = [f"{step['package']} {step['version']}" for step in steps[:_MOST]]
     return ", ".join(words) + (f" and {len(steps) - _MOST} more" if len(steps) > _MOST else "")
 
 

@@ -14,7 +14,7 @@ from .result import running
 def faults(host: str, slice_: Slice, state: State) -> list[Finding]:
     """What doctor calls an error. slice_: the host's of the plan. state: as `host_info` reads it."""
     found = [*preflight(slice_["needs"], state), *obstacles(host, slice_, state)]
-    return [one for one in ordered(found) if one.severity == "error"]
+    return [finding for finding in ordered(found) if finding.severity == "error"]
 
 
 def name(finding: Finding) -> str:
@@ -34,9 +34,9 @@ def unproved(host: str, slice_: Slice, state: State, found: Mapping[str, Any]) -
     if found["broken"]:
         yield _wrong("dpkg", found["broken"], "every package is set up")
     if record["firmware"] and found["firmware"]:
-        waiting = ", ".join(one["device"] for one in found["firmware"])
+        waiting = ", ".join(device["device"] for device in found["firmware"])
         yield _wrong("firmware", f"still offered: {waiting}", "what was brought; it may ask for power off and on")
-    yield from (one for one in faults(host, slice_, state) if name(one) not in record["known"])
+    yield from (fault for fault in faults(host, slice_, state) if name(fault) not in record["known"])
 
 
 def _versions(expected: Mapping[str, str | None], state: State) -> Iterator[Finding]:

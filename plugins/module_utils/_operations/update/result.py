@@ -72,21 +72,24 @@ def running(state: State) -> tuple[str | None, str | None]:
 def result(state: State, found: Mapping[str, Any], firmware: bool) -> Result:
     """state: as `host_info` reads it. found: `form.READING`. firmware: whether what is offered is brought."""
     steps = found["steps"]
-    packages = {**found["installed"], **{one["package"]: one["version"] for one in steps if one["action"] != "remove"}}
+    packages = {
+        **found["installed"],
+        **{step["package"]: step["version"] for step in steps if step["action"] != "remove"},
+    }
     kernel_now, driver_now = running(state)
     kernel = _kernel(kernel_now, state, found)
-    driver = _driver([one for one in steps if one["action"] != "remove"]) or driver_now
-    changed = {family for family in _FAMILIES for one in steps if _is_of(family, one["package"])}
+    driver = _driver([step for step in steps if step["action"] != "remove"]) or driver_now
+    changed = {family for family in _FAMILIES for step in steps if _is_of(family, step["package"])}
     after: dict[str, Any] = {
         **state,
         "kernel": {**(state.get("kernel") or {}), "release": kernel, "cmdline": _cmdline(state, packages, steps)},
         "driver": driver,
     }
-    docker = next((_upstream(one["version"]) for one in steps if one["package"] in _DOCKER), None)
+    docker = next((_upstream(step["version"]) for step in steps if step["package"] in _DOCKER), None)
     if docker:
         after["engine"] = {**(state.get("engine") or {}), "version": docker}
     if firmware and found["firmware"]:
-        nic = next((one["version"] for one in found["firmware"] if "connectx" in one["device"].lower()), None)
+        nic = next((device["version"] for device in found["firmware"] if "connectx" in device["device"].lower()), None)
         after["firmware"] = {**(state.get("firmware") or {}), **({"nic_firmware": nic} if nic else {})}
         # what the new one calls itself, fwupd does not say
         after["platform"] = {**(state.get("platform") or {}), "bios": None}
@@ -95,7 +98,7 @@ def result(state: State, found: Mapping[str, Any], firmware: bool) -> Result:
 
 def _kernel(now: str | None, state: State, found: Mapping[str, Any]) -> str | None:
     """GRUB boots the highest version; a kernel that waits for a restart is one of those in /boot."""
-    names = (_IMAGE.fullmatch(one["package"]) for one in found["steps"] if one["action"] == "install")
+    names = (_IMAGE.fullmatch(step["package"]) for step in found["steps"] if step["action"] == "install")
     coming = [name[1] for name in names if name]
     kernel = state.get("kernel")
     if (kernel and kernel.get("reboot_required")) or found["record"]:
@@ -105,13 +108,13 @@ def _kernel(now: str | None, state: State, found: Mapping[str, Any]) -> str | No
 
 
 def _driver(steps: list[Mapping[str, str]]) -> str | None:
-    found = {one["package"]: _upstream(one["version"]) for one in steps if _DRIVER.fullmatch(one["package"])}
+    found = {step["package"]: _upstream(step["version"]) for step in steps if _DRIVER.fullmatch(step["package"])}
     first = sorted(found, key=lambda name: (not name.startswith("nvidia-kernel-common"), name))
     return found[first[0]] if first else None
 
 
 def _cmdline(state: State, packages: Mapping[str, str], steps: list[Mapping[str, str]]) -> str:
-    names = {*packages, *(one["package"] for one in steps if one["action"] != "remove")}
+    names = {*packages, *(step["package"] for step in steps if step["action"] != "remove")}
     kernel = state.get("kernel")
     words = [kernel.get("cmdline", "") if kernel else "", *(w for name, w in _ADDS_WORD.items() if name in names)]
     return " ".join(word for word in words if word)
@@ -124,7 +127,9 @@ def _upstream(version: str) -> str:
 
 def _is_of(family: str, package: str) -> bool:
     patterns, but = _FAMILIES[family]
-    return any(fnmatchcase(package, one) for one in patterns) and not any(fnmatchcase(package, one) for one in but)
+    return any(fnmatchcase(package, pattern) for pattern in patterns) and not any(
+        fnmatchcase(package, exception) for exception in but
+    )
 
 
 def combination(look: PreflightContext, found: Mapping[str, object], after: Result) -> Iterator[Finding]:
@@ -132,10 +137,10 @@ def combination(look: PreflightContext, found: Mapping[str, object], after: Resu
     yield from _held(found, after)
     yield from _torn(after)
     yield from _kernel_alone(look, after)
-    before = {one.rule for one in bad_versions(look)}
+    before = {version.rule for version in bad_versions(look)}
     # what holds now as well is doctor's business: an update does not make it worse
-    worse = [one for one in bad_versions(replace(look, state=after.state)) if one.rule not in before]
-    yield from (replace(one, at=one.at.within(Place(thing="the update"))) for one in worse)
+    worse = [version for version in bad_versions(replace(look, state=after.state)) if version.rule not in before]
+    yield from (replace(finding, at=finding.at.within(Place(thing="the update"))) for finding in worse)
     if not worse:  # else somebody has reported it
         yield from _unreported(look, after)
 
@@ -198,7 +203,9 @@ def _kernel_alone(look: PreflightContext, after: Result) -> Iterator[Finding]:
 
 def _unreported(look: PreflightContext, after: Result) -> Iterator[Finding]:
     pair = (after.kernel, after.driver)
-    if pair != running(look.state) and not any((one["kernel"], one["driver"]) == pair for one in known_good()):
+    if pair != running(look.state) and not any(
+        (pair_row["kernel"], pair_row["driver"]) == pair for pair_row in known_good()
+    ):
         yield host_warning(
             "update-unreported",
             "the update",

@@ -88,7 +88,7 @@ def _signed_in(proof: Mapping[str, Any], secret: str, ask: Ask) -> str:
 
 def _model(proof: Mapping[str, Any], reply: Reply) -> str:
     """One of the gateway's, where it lists all of them."""
-    listed = _read(reply, lambda answer: " ".join(str(one["id"]) for one in answer["data"])).split()
+    listed = _read(reply, lambda answer: " ".join(str(model_row["id"]) for model_row in answer["data"])).split()
     missing = [name for name in proof["models"] if name not in listed]
     if missing:
         raise ClientError(f"it lists {', '.join(listed) or 'no model'}, expected {', '.join(missing)} too")

@@ -43,7 +43,7 @@ def prove(proof: Mapping[str, Any], key: str) -> dict[str, str]:
         raise GatewayError(f"{problem}; {CLOCKS}")
     _require_keys(ask)
     _require_models(_until(lambda: ask("/v1/models", key), "/v1/models with a client's key"), proof["models"])
-    return {one["model"]: _answer(ask, key, one) for one in proof["requests"]}
+    return {request["model"]: _answer(ask, key, request) for request in proof["requests"]}
 
 
 def _until(look: Callable[[], Reply], what: str) -> Reply:
@@ -70,7 +70,7 @@ def _require_keys(ask: Ask) -> None:
 
 def _require_models(reply: Reply, wanted: list[str]) -> None:
     try:
-        found = sorted(str(one["id"]) for one in json.loads(reply.text)["data"])
+        found = sorted(str(model_row["id"]) for model_row in json.loads(reply.text)["data"])
     except (ValueError, LookupError, TypeError):
         raise GatewayError(f"/v1/models gave no list of models: {reply.text.strip()[:300]}") from None
     if found != sorted(wanted):

@@ -75,7 +75,7 @@ def _replied(url: str, request: Mapping[str, Any], key: str, tls: ssl.SSLContext
 def answered(places: Sequence[Sequence[str | int]], reply: Reply) -> dict[str, Any]:
     """What came back, for a person: the text, or how many numbers."""
     found = [judged(place, reply) for place in places]
-    answer = next((one for one in found if one.ok), found[0])
+    answer = next((item for item in found if item.ok), found[0])
     if not answer.ok:
         return _unanswered(answer.error)
     text = f"{len(answer.computed)} numbers" if isinstance(answer.computed, list) else str(answer.computed)
@@ -99,14 +99,14 @@ def _shown_otherwise(proof: Mapping[str, Any]) -> dict[str, Any] | None:
 def failed_question(proof: Mapping[str, Any], key: str, tls: ssl.SSLContext | None) -> str:
     """Which of the questions that break an engine got no answer, and what instead; empty where all did. One that has
     no room for another request now is no failure."""
-    for one in proof["questions"]:
-        body = one["request"]["body"]
-        messages = [{**message, "content": message["content"] * one["times"]} for message in body["messages"]]
-        request = {**one["request"], "body": {**body, "messages": messages}}
-        reply = _replied(proof["url"], request, key, tls, one["limit_s"])
+    for question in proof["questions"]:
+        body = question["request"]["body"]
+        messages = [{**message, "content": message["content"] * question["times"]} for message in body["messages"]]
+        request = {**question["request"], "body": {**body, "messages": messages}}
+        reply = _replied(proof["url"], request, key, tls, question["limit_s"])
         found = answered(request["answers"], reply)
         if not found["ok"] and not reply.is_full:
-            return f"{one['name']}: {found['error']}"
+            return f"{question['name']}: {found['error']}"
     return ""
 
 

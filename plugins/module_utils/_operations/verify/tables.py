@@ -112,11 +112,11 @@ def _gateway_answers(gateway: Mapping[str, Any] | None, proved: Collection[str])
 
 
 def _client_answers(clients: Sequence[Mapping[str, Any]], used: Mapping[str, str]) -> Iterator[str]:
-    for one in clients:
-        name = one["client"]
+    for client in clients:
+        name = client["client"]
         if name in used:
-            who = f"{one['account']} signs in at" if one["account"] else "its API is"
-            yield f'{name}: {who} {one["address"]}, and was answered: "{_one_line(used[name])}"'
+            who = f"{client['account']} signs in at" if client["account"] else "its API is"
+            yield f'{name}: {who} {client["address"]}, and was answered: "{_one_line(used[name])}"'
 
 
 def _proof_row(name: str, service: Mapping[str, Any], state: str) -> dict[str, str]:
@@ -209,12 +209,12 @@ def status_table(
             lines += [(host, sentence) for sentence in sentences]
     lines += [(host, problem) for host, gateway in gateways.items() for problem in gateway["problems"]]
     behind = [row for host, gateway in gateways.items() for row in _gateway_rows(host, plan, gateway)]
-    known = [one for one in plan["clients"] if one["client"] in clients]
-    lines += [(one["host"], problem) for one in known for problem in clients[one["client"]]["problems"]]
+    known = [client for client in plan["clients"] if client["client"] in clients]
+    lines += [(item["host"], problem) for item in known for problem in clients[item["client"]]["problems"]]
     used = [
-        {"client": one["client"], "kind": one["kind"], "host": one["host"], "address": one["address"]}
-        | {"health": clients[one["client"]]["health"]}
-        for one in known
+        {"client": item["client"], "kind": item["kind"], "host": item["host"], "address": item["address"]}
+        | {"health": clients[item["client"]]["health"]}
+        for item in known
     ]
     below = "\n".join(_paragraphs(plan, lines)) or "no problems"
     parts = (*(table(part) for part in (_few(rows, "health"), behind, used) if part), below)

@@ -40,7 +40,7 @@ def preflight(
 def obstacles(host: str, plan: Slice, state: State) -> list[Finding]:
     """What of a host is in the way of its slice of the plan or will hurt, over all subjects. plan: ``hosts.<host>``."""
     look = PreflightContext(host, plan, state)
-    return ordered(one for subject in SUBJECTS for one in subject.obstacles(look))
+    return ordered(obstacle for subject in SUBJECTS for obstacle in subject.obstacles(look))
 
 
 def _place_of(need: NeededFile | NeededSecret | NeededPort) -> Place:

@@ -220,7 +220,7 @@ def _file(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _list(spec: Spec, value: Any, what: str) -> list[Any]:
-    return [_of_form(spec, one, what) for one in checked({"type": "list", "max": MOST_LAYERS}, value, what)]
+    return [_of_form(spec, item, what) for item in checked({"type": "list", "max": MOST_LAYERS}, value, what)]
 
 
 def _regular(members: Mapping[str, tarfile.TarInfo], member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -257,7 +257,7 @@ def _manifest_digests(tar: tarfile.TarFile, members: Mapping[str, tarfile.TarInf
     if "index.json" in members:
         index = parsed(_content(tar, members["index.json"]), MOST_DOCUMENT, "index.json")
         manifests = index.get("manifests") or [] if isinstance(index, dict) else index
-        yield from (one["digest"] for one in _list(_DESCRIPTOR, manifests, "index.json"))
+        yield from (descriptor["digest"] for descriptor in _list(_DESCRIPTOR, manifests, "index.json"))
 
 
 def digest_of(content: bytes) -> str:

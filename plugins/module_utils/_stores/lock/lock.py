@@ -276,7 +276,9 @@ def _reported(
             "expected": f"what its {len(wanted[host])} {kind} are",
         }
         answer = reports[host]
-        values = [one.get("lock") for one in answer if isinstance(one, Mapping)] if isinstance(answer, list) else answer
+        values = (
+            [item.get("lock") for item in answer if isinstance(item, Mapping)] if isinstance(answer, list) else answer
+        )
         _checked, problems = check(spec, values, Place(host=host, thing=f"its {kind}"))
         if problems:
             refused.setdefault(host, []).append(problems[0])

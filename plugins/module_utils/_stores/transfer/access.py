@@ -52,10 +52,10 @@ def options(addresses: Iterable[str]) -> str:
 
     addresses: those that the plan knows, and those that a reader named.
     """
-    networks = sorted({_network(str(address)) for address in addresses}, key=lambda one: (one.version, one))
+    networks = sorted({_network(str(address)) for address in addresses}, key=lambda item: (item.version, item))
     if not 0 < len(networks) <= _MOST_ADDRESSES:
         raise ValueError(f"{len(networks)} addresses: expected 1 to {_MOST_ADDRESSES}")
-    names = [str(one.network_address if one.version == 4 else one) for one in networks]
+    names = [str(network.network_address if network.version == 4 else network) for network in networks]
     return f'restrict,from="{",".join(names)}",command="sudo -n {PROGRAM}"'
 
 

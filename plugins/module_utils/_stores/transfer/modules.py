@@ -15,7 +15,7 @@ def run(module: Any, prune: Callable[[Any], list[Any]], line: Callable[[Any], st
         removed = prune(module)
     except FleetError as error:
         module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
-    diff = {"before": "".join(f"{line(one)}\n" for one in removed), "after": ""}
+    diff = {"before": "".join(f"{line(entry)}\n" for entry in removed), "after": ""}
     module.exit_json(changed=bool(removed), removed=removed, diff=diff)
 
 
@@ -36,4 +36,6 @@ def bring(module: Any, converge: Callable[[Any, Progress], dict[str, Any]], fold
 def entries(parameters: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     """What is wanted. What an earlier task has renewed on the host that others fetch from is renewed no second time."""
     is_renewed = parameters["is_renewed"]
-    return [{**one, "renew": one["renew"] and not (is_renewed and not one["peers"])} for one in parameters[kind]]
+    return [
+        {**entry, "renew": entry["renew"] and not (is_renewed and not entry["peers"])} for entry in parameters[kind]
+    ]

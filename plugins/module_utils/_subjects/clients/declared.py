@@ -147,4 +147,4 @@ def _secret(client: Client, place: Place) -> Iterator[Finding]:
 def is_secret(text: str) -> bool:
     """Whether a file's text is one word that needs no quoting anywhere on its way."""
     words = text.strip()
-    return 16 <= len(words) <= 4096 and all(one.isascii() and (one.isalnum() or one in "._~+/=-") for one in words)
+    return 16 <= len(words) <= 4096 and all(word.isascii() and (word.isalnum() or word in "._~+/=-") for word in words)

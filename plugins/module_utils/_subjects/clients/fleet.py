@@ -95,7 +95,7 @@ def plan(declared: Mapping[str, Client] | None, context: PlanContext) -> Planned
     problems = {name: [*_agent(name, client, context.services)] for name, client in (declared or {}).items()}
     good = {name: client for name, client in (declared or {}).items() if gateway.declared and not problems[name]}
     planned = Clients(good, gateway, context.services, context.inventory)
-    return planned, [one for found in problems.values() for one in found]
+    return planned, [item for found in problems.values() for item in found]
 
 
 def _agent(name: str, client: Client, services: Mapping[str, Decided]) -> Iterator[Finding]:

@@ -54,7 +54,7 @@ def client_slice(
             "container": layout.client_container(name),
             "image": client["image"]["reference"],
             "started": layout.client_started(name),
-            "files": sorted([*files, *(one["path"] for one in secrets)]),
+            "files": sorted([*files, *(secret["path"] for secret in secrets)]),
         },
         "unit": layout.client_unit(name),
         "units": {layout.client_unit(name): "started"},

@@ -16,9 +16,9 @@ _PROCESS = "docker-proxy"
 def _files(part: Sequence[ClientSlice]) -> Iterator[Managed | ManagedJson]:
     for client in part:
         yield from managed(client)
-        for one in client["secrets"]:
-            rendered = gateway_secret(one["kind"], one["key"]) if one["key"] else own_secret(one["kind"])
-            yield Managed(one["path"], "file", "0600", secret=True, source=one["source"], rendered=rendered)
+        for secret in client["secrets"]:
+            rendered = gateway_secret(secret["kind"], secret["key"]) if secret["key"] else own_secret(secret["kind"])
+            yield Managed(secret["path"], "file", "0600", secret=True, source=secret["source"], rendered=rendered)
 
 
 def _differences(view: DriftContext) -> Differences:
@@ -39,7 +39,7 @@ def _differences(view: DriftContext) -> Differences:
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     """Ports that another program has: nobody is cut off unasked."""
-    ours = {one["unit"] for one in look.part("our_units") or ()}
+    ours = {unit["unit"] for unit in look.part("our_units") or ()}
     for client in look.slice.get("clients", ()):
         port = client["listens"]["port"]
         if found := look.others_at(port, [_PROCESS] if client["unit"] in ours else ()):

@@ -54,7 +54,9 @@ def container_engine(here: SliceContext) -> ContainerEngineSlice:
     registries = settings.get("registries", fact("container_engine", "registries"))
     return {
         "daemon": daemon,
-        "registries": [{**one, "key": LOGIN_KEYS.get(one["name"], one["name"])} for one in registries],
+        "registries": [
+            {**registry, "key": LOGIN_KEYS.get(registry["name"], registry["name"])} for registry in registries
+        ],
         "units": {UNIT: "started"},
         "reloadable": [*RELOADABLE],
         "restart": settings.get("restart", False),
@@ -74,9 +76,9 @@ def _files(plan: ContainerEngineSlice) -> Iterator[Managed | ManagedJson]:
 
 def _differences(view: DriftContext) -> Differences:
     daemon = view.state["daemon"]
-    for one in _overruled(daemon or {}, view.slice["container_engine"]):
-        words = {name: getattr(one, name) for name in ("found", "expected", "remedy", "reason", "source")}
-        yield view.differs("error", one.rule, one.place, **words)
+    for finding in _overruled(daemon or {}, view.slice["container_engine"]):
+        words = {name: getattr(finding, name) for name in ("found", "expected", "remedy", "reason", "source")}
+        yield view.differs("error", finding.rule, finding.place, **words)
     engine = view.state["engine"]
     if engine is not None and not engine["running"] and not (daemon and daemon["masked"]):
         hangs = engine.get("hangs", "")
@@ -95,7 +97,9 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     yield from _overruled(daemon, plan)
     if hangs := look.part("engine").get("hangs"):
         yield error("docker-hangs", "Docker", found=hangs, expected="an answer", remedy=RESTART, kind="host")
-    others = sorted(one["name"] for one in look.state.get("containers") or () if not _is_ours(one["name"]))
+    others = sorted(
+        container["name"] for container in look.state.get("containers") or () if not _is_ours(container["name"])
+    )
     changes, missing = _needs_restart(plan, daemon), needed_rules(look.part("engine"), daemon) if daemon else []
     asked = others and not plan["restart"] and not daemon.get("settings", {}).get("live-restore")
     if asked and (changes or missing):

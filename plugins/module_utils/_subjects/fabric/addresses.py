@@ -61,7 +61,7 @@ def allocate(
             addressed.append(Addressed(segment, addresses))
     overlaps = [*_overlaps(addressed), *_management_overlaps(settings, addressed, hosts)]
     refused = {finding.at for finding in overlaps}
-    return [one for one in addressed if one.segment.place not in refused], findings + overlaps
+    return [cable for cable in addressed if cable.segment.place not in refused], findings + overlaps
 
 
 # From the pool ----------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def _network(place: Place, text: str) -> tuple[Network | None, list[Finding]]:
 
 def _overlaps(addressed: Sequence[Addressed]) -> Iterator[Finding]:
     """Subnets that two halves, or two segments, share."""
-    used = [(subnet, half, one) for one in addressed for half, subnet in enumerate(one.subnets())]
+    used = [(subnet, half, cable) for cable in addressed for half, subnet in enumerate(cable.subnets())]
     for (left, _half, first), (right, _other, second) in combinations(used, 2):
         if not left.overlaps(right):
             continue
@@ -266,9 +266,9 @@ def _overlaps(addressed: Sequence[Addressed]) -> Iterator[Finding]:
         else:
             found = f"{right} of {second.segment.name} overlaps {left} of {first.segment.name}"
             remedy = "give one of them another index, or other addresses"
-            for one in (first, second):
+            for cable in (first, second):
                 yield fabric_error(
-                    "fabric-overlap", one.segment.place, found=found, expected="a subnet for each half", remedy=remedy
+                    "fabric-overlap", cable.segment.place, found=found, expected="a subnet for each half", remedy=remedy
                 )
 
 
@@ -283,9 +283,9 @@ def _management_overlaps(
         if network is not None:
             networks[str(network)] = network
     reached = {name: address for name, host in sorted(hosts.items()) if (address := _as_ip(host.address))}
-    for one in addressed:
-        own = {(end.host, interface.ip) for end, both in one.addresses.items() for interface in both}
-        for subnet in one.subnets():
+    for cable in addressed:
+        own = {(end.host, interface.ip) for end, both in cable.addresses.items() for interface in both}
+        for subnet in cable.subnets():
             clashes = [
                 f"overlaps the management network {text}" for text, net in networks.items() if net.overlaps(subnet)
             ]
@@ -297,8 +297,8 @@ def _management_overlaps(
             if clashes:
                 yield fabric_error(
                     "fabric-overlap-management",
-                    one.segment.place,
-                    found=f"{subnet} of {one.segment.name} {clashes[0]}",
+                    cable.segment.place,
+                    found=f"{subnet} of {cable.segment.name} {clashes[0]}",
                     expected="a subnet of the fabric alone",
                     remedy="write another pool, index or addresses",
                     reason="the host would answer the controller through the cable: locked out",

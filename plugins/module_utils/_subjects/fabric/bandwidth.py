@@ -57,13 +57,13 @@ def measurements(plans: Mapping[str, FabricSlice]) -> dict[str, Bandwidth]:
 def _pairs(host: str, interfaces: Iterable[Interface]) -> Iterator[list[tuple[Interface, Peer]]]:
     """For each of a host's ports, its halves with the peers that they are measured against: the next ones, by name."""
     ports: dict[tuple[int | None, str, int | None], list[tuple[Interface, Peer]]] = {}
-    for one in (one for one in interfaces if one["kind"] != "link"):
-        ends = sorted((peer["host"], peer["interface"]) for peer in one["peers"])
-        before = [end for end in ends if end < (host, one["name"])][-1:]
-        after = [end for end in ends if end > (host, one["name"])][:1]
-        for peer in one["peers"]:
+    for interface in (interface for interface in interfaces if interface["kind"] != "link"):
+        ends = sorted((peer["host"], peer["interface"]) for peer in interface["peers"])
+        before = [end for end in ends if end < (host, interface["name"])][-1:]
+        after = [end for end in ends if end > (host, interface["name"])][:1]
+        for peer in interface["peers"]:
             if (peer["host"], peer["interface"]) in before + after:
-                ports.setdefault((one["port"], peer["host"], peer["port"]), []).append((one, peer))
+                ports.setdefault((interface["port"], peer["host"], peer["port"]), []).append((interface, peer))
     yield from ports.values()
 
 
@@ -77,7 +77,9 @@ def judge_bandwidth(host: str, gates: Gates, result: Mapping[str, Any]) -> list[
     """
     if not result["possible"]:
         return [_not_possible(host, result)]
-    findings = [finding for one in result["measured"] for finding in _judge_one(host, gates, one, result)]
+    findings = [
+        finding for measured_peer in result["measured"] for finding in _judge_one(host, gates, measured_peer, result)
+    ]
     return findings + [_not_in_the_run(host, peer) for peer in result["left_out"]]
 
 
@@ -108,18 +110,18 @@ def _not_possible(host: str, result: Mapping[str, Any]) -> Finding:
     )
 
 
-def _judge_one(host: str, gates: Gates, one: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[Finding]:
-    rails: Sequence[Mapping[str, Any]] = one["rails"]
+def _judge_one(host: str, gates: Gates, entry: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[Finding]:
+    rails: Sequence[Mapping[str, Any]] = entry["rails"]
     place = (
         where(host, rails[0]["interface"])
         if len(rails) == 1
-        else Place(host=host, thing=f"{one['segment']}, {one['name']}")
+        else Place(host=host, thing=f"{entry['segment']}, {entry['name']}")
     )
     failed = [rail for rail in rails if rail["gbps"] is None]
     if failed:
         message = "; ".join(f"{rail['device']}: {rail['message']}" for rail in failed)
-        remedy = f"`show_gids` on {host} and {one['peer']}; a firewall must let the fabric's addresses through"
-        found = f"ib_write_bw to {one['peer']} failed: {message}"
+        remedy = f"`show_gids` on {host} and {entry['peer']}; a firewall must let the fabric's addresses through"
+        found = f"ib_write_bw to {entry['peer']} failed: {message}"
         yield fabric_error("fabric-bandwidth-failed", place, found=found, expected="a result", remedy=remedy)
         return
     yield from _not_by_rdma(place, rails)
@@ -132,7 +134,7 @@ def _judge_one(host: str, gates: Gates, one: Mapping[str, Any], result: Mapping[
     degraded = all(
         low <= rail["gbps"] <= high and speed >= 2000 * high for rail, speed in zip(rails, speeds, strict=True)
     )
-    found, expected = f"it sends {total:.1f} Gb/s to {one['peer']}", f"at least {wanted:g} Gb/s"
+    found, expected = f"it sends {total:.1f} Gb/s to {entry['peer']}", f"at least {wanted:g} Gb/s"
     iommu = sorted({kind for rail in rails if (kind := result["iommu"].get(rail["interface"]))})
     aside = f"its IOMMU group is of type {', '.join(iommu)}" if iommu else ""
     if degraded:

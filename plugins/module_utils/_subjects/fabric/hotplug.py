@@ -82,7 +82,7 @@ def judge_adapter(host: str, plan: FabricSlice, adapter: Mapping[str, Any]) -> l
     plan: the host's fabric slice. adapter: {marker, enabled, state, plugged_s, measured}, of
     `_subjects.fabric.reading`.
     """
-    rails = [one["name"] for one in plan["interfaces"] if one["rdma_device"]]
+    rails = [interface["name"] for interface in plan["interfaces"] if interface["rdma_device"]]
     if not rails or plan["transport"] != "roce":
         return []
     place = Place(host=host, thing="ConnectX-7")

@@ -53,7 +53,7 @@ def judge(
     measured: this run has measured the bandwidth, so that earlier measurements say nothing more.
     """
     interfaces = plan["interfaces"]
-    known = {one["name"]: where(host, one["name"]) for one in interfaces}
+    known = {interface["name"]: where(host, interface["name"]) for interface in interfaces}
     adapter = readings[host]["adapter"]
     owners: dict[str, set[tuple[str, str]]] = {}
     for name, reading in readings.items():
@@ -111,9 +111,9 @@ class _Interface:
         self.asked = self.reading["asked"].get(wanted["name"], {"answers": {}, "pings": {}})
         self.other_half = next(
             (
-                self.reading["links"].get(one["name"])
-                for one in plan["interfaces"]
-                if one["port"] == wanted["port"] and one["half"] not in (None, wanted["half"])
+                self.reading["links"].get(interface["name"])
+                for interface in plan["interfaces"]
+                if interface["port"] == wanted["port"] and interface["half"] not in (None, wanted["half"])
             ),
             None,
         )

@@ -34,7 +34,12 @@ def read_frame(data: bytes, token: str) -> tuple[str, str] | None:
         found = json.loads(data[_HEADER:].rstrip(b"\0"))
     except (ValueError, RecursionError):
         return None
-    if isinstance(found, list) and len(found) == 3 and all(isinstance(one, str) for one in found) and found[0] == token:
+    if (
+        isinstance(found, list)
+        and len(found) == 3
+        and all(isinstance(item, str) for item in found)
+        and found[0] == token
+    ):
         return found[1][:64], found[2][:32]
     return None
 

@@ -80,10 +80,10 @@ def _mode_hints(settings: FabricDeclared, addressed: Sequence[Addressed]) -> Ite
 def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], facts: HostFacts) -> FabricSlice:
     interfaces = [
         interface
-        for one in addressed
-        for end in one.segment.ends
+        for cable in addressed
+        for end in cable.segment.ends
         if end.host == host
-        for interface in _interfaces(end, settings, one)
+        for interface in _interfaces(end, settings, cable)
     ]
     interfaces.sort(key=lambda interface: (interface["kind"] == "link", interface["port"], interface["half"]))
     ours = interfaces if settings["keeper"] == "fleet" else []
@@ -114,21 +114,21 @@ def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], 
     }
 
 
-def _interfaces(end: End, settings: FabricDeclared, one: Addressed) -> Iterator[Interface]:
+def _interfaces(end: End, settings: FabricDeclared, addressed: Addressed) -> Iterator[Interface]:
     """The interfaces of one end: both halves of a port, or a link's single interface."""
-    segment = one.segment
+    segment = addressed.segment
     others = [other for other in segment.ends if other != end]
     is_link = segment.kind == "link"
     # Link-local addresses of both halves would share a subnet; NVIDIA's cx7-netplan.yaml leaves the second out, too.
     halves = HALVES if settings["mode"] == "static" else HALVES[:1]
     for half in (None,) if is_link else halves:
         yield {
-            **_identity(end, settings, one, half),
+            **_identity(end, settings, addressed, half),
             "kind": segment.kind,
             "segment": segment.name,
             "mtu": segment.mtu if is_link else settings["mtu"],
             "speed_mbps": _speed(end, settings, segment),
-            "peers": [_peer(other, settings, one, half) for other in others],
+            "peers": [_peer(other, settings, addressed, half) for other in others],
         }
 
 
@@ -138,8 +138,8 @@ def _speed(end: End, settings: FabricDeclared, segment: Segment) -> int | None:
     return next((settings["speeds"][str(one)] * 1000 for one in ends if str(one) in settings["speeds"]), None)
 
 
-def _identity(end: End, settings: FabricDeclared, one: Addressed, half: int | None) -> Identity:
-    address = str(one.addresses[end][half or 0])
+def _identity(end: End, settings: FabricDeclared, addressed: Addressed, half: int | None) -> Identity:
+    address = str(addressed.addresses[end][half or 0])
     if half is None:
         return {"name": end.port, "port": None, "half": None, "rdma_device": None, "address": address}
     known = rail(int(end.port), half)
@@ -152,8 +152,8 @@ def _identity(end: End, settings: FabricDeclared, one: Addressed, half: int | No
     }
 
 
-def _peer(end: End, settings: FabricDeclared, one: Addressed, half: int | None) -> Peer:
-    identity = _identity(end, settings, one, half)
+def _peer(end: End, settings: FabricDeclared, addressed: Addressed, half: int | None) -> Peer:
+    identity = _identity(end, settings, addressed, half)
     address = identity["address"]
     return {
         "host": end.host,

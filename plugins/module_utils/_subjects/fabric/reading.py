@@ -40,7 +40,9 @@ def _link(link: Mapping[str, Any]) -> dict[str, Any]:
         "up": "UP" in link["flags"],
         "carrier": "LOWER_UP" in link["flags"],
         "speed_mbps": _number(_NET / name / "speed"),
-        "addresses": [f"{one['local']}/{one['prefixlen']}" for one in link["addr_info"] if one["family"] == "inet"],
+        "addresses": [
+            f"{address['local']}/{address['prefixlen']}" for address in link["addr_info"] if address["family"] == "inet"
+        ],
         "pcie_width": _number(device / "current_link_width"),
         "pcie_width_max": _number(device / "max_link_width"),
     }

@@ -30,9 +30,12 @@ def _questions(asked: Questions) -> Mapping[str, Any]:
     return {
         "rails": sorted(RAILS) if interfaces else [],
         "fabric": {
-            "peers": {one["name"]: [peer["address"] for peer in one["peers"] if peer["address"]] for one in interfaces},
+            "peers": {
+                interface["name"]: [peer["address"] for peer in interface["peers"] if peer["address"]]
+                for interface in interfaces
+            },
             "candidates": asked.addresses,
-            "devices": [one["rdma_device"] for one in interfaces if one["rdma_device"]],
+            "devices": [interface["rdma_device"] for interface in interfaces if interface["rdma_device"]],
         },
     }
 
@@ -40,10 +43,10 @@ def _questions(asked: Questions) -> Mapping[str, Any]:
 def rail_addresses(plan: Plan) -> list[str]:
     """Of all rails of the fleet."""
     return sorted(
-        one["address"].partition("/")[0]
+        interface["address"].partition("/")[0]
         for host in plan["hosts"].values()
-        for one in host["fabric"]["interfaces"]
-        if one["address"] and one["rdma_device"]
+        for interface in host["fabric"]["interfaces"]
+        if interface["address"] and interface["rdma_device"]
     )
 
 
@@ -57,7 +60,7 @@ def _differences(view: DriftContext) -> Differences:
 def _judged(view: DriftContext, readings: Mapping[str, Mapping[str, object]]) -> Differences:
     """One host's rails. readings: of all hosts that could be read, since they show whose MAC address answers."""
     fabric = view.slice["fabric"]
-    places = {where(view.host, one["name"]): one for one in fabric["interfaces"]}
+    places = {where(view.host, interface["name"]): interface for interface in fabric["interfaces"]}
     for finding in judge(view.host, fabric, readings):
         if finding.rule in _CHOICES:
             continue  # of the owner's, and no difference from what is declared
@@ -92,7 +95,7 @@ def _others_netplan(view: DriftContext) -> Iterator[Difference]:
     """Files of others that speak for our rails: netplan joins all files, so an interface would get both."""
     if view.slice["fabric"]["keeper"] == "others":
         return
-    planned = {one["name"] for one in view.slice["fabric"]["interfaces"]}
+    planned = {interface["name"] for interface in view.slice["fabric"]["interfaces"]}
     for file in view.state["netplan"] or ():
         strange = sorted({*file["claims"]} & ({*RAILS} | planned)) if planned else []
         lines = [line for name, line in file.get("lines", {}).items() if name in strange]

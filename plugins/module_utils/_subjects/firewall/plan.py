@@ -70,5 +70,5 @@ def _neighbours(peers: Iterable[str], fabric: FabricSlice) -> list[Neighbour]:
         for peer in interface["peers"]
         if peer["address"]
     ]
-    known = {one["address"] for one in over_cables}
+    known = {cable["address"] for cable in over_cables}
     return over_cables + [{"interface": None, "address": peer} for peer in peers if peer not in known]

@@ -66,7 +66,7 @@ def ruleset(plan: Rules, ssh_ports: Sequence[int], networks: Sequence[Network] =
         to_host="\n".join(
             line for opening in plan["open"] if opening["port"] for line in _accepts(opening, _to_port(opening))
         ),
-        neighbours="\n".join(_neighbour(one) for one in plan["neighbours"]),
+        neighbours="\n".join(_neighbour(neighbour) for neighbour in plan["neighbours"]),
         openings="\n".join(
             line for opening in [*openings, *plan["open"]] for line in _accepts(opening, _to_port(opening))
         ),
@@ -121,9 +121,9 @@ def _comes_from(interface: str, subnet: str) -> str:
     return f'iifname "{interface}" {"ip6" if ":" in subnet else "ip"} saddr {subnet}'
 
 
-def _neighbour(one: Neighbour) -> str:
-    here = f'iifname "{one["interface"]}" ' if one["interface"] else ""
-    return f"        {here}ip saddr {one['address']} accept"
+def _neighbour(neighbour: Neighbour) -> str:
+    here = f'iifname "{neighbour["interface"]}" ' if neighbour["interface"] else ""
+    return f"        {here}ip saddr {neighbour['address']} accept"
 
 
 def _accepts(opening: Opening, match: str) -> Iterable[str]:

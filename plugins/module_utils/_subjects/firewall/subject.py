@@ -98,12 +98,14 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     plan = look.slice["firewall"]
     if plan["state"] != "closed" or look.state.get("closed"):
         return
-    known = {(one["protocol"], one["port"]) for one in plan["open"]}
+    known = {(opened["protocol"], opened["port"]) for opened in plan["open"]}
     for protocol, found in (("tcp", look.state.get("listening")), ("udp", look.state.get("listening_udp"))):
         listeners = {
-            one["port"]: one
-            for one in found or ()
-            if not one["local"] and one["process"] not in _SYSTEM and (protocol == "tcp" or one["port"] < _ASKING)
+            listener["port"]: listener
+            for listener in found or ()
+            if not listener["local"]
+            and listener["process"] not in _SYSTEM
+            and (protocol == "tcp" or listener["port"] < _ASKING)
         }
         for port, one in sorted(listeners.items()):
             if (protocol, port) not in known and port not in plan["shut"]:

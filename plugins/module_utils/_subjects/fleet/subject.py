@@ -187,7 +187,7 @@ def declare(
             if not any(problem.severity == "error" for problem in problems):
                 declared[subject.name] = settings
                 claimed.append(claims)
-                taken = {**taken, **{(one.host, one.port): one.place.text for one in claims.ports}}
+                taken = {**taken, **{(port.host, port.port): port.place.text for port in claims.ports}}
         if subject.name not in declared:
             context = replace(context, refused=[*context.refused, subject.name])
         findings += problems

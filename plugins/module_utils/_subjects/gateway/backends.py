@@ -76,7 +76,7 @@ def aliases_of(model: str, aliases: Mapping[str, str]) -> list[str]:
 def backends(endpoints: Iterable[Endpoint], aliases: Mapping[str, str]) -> tuple[list[Backend], list[Finding]]:
     """One for each model, in the order of the services' names, and what is in the way of that."""
     by_model: dict[str, list[Endpoint]] = {}
-    for endpoint in sorted(endpoints, key=lambda one: one.service):
+    for endpoint in sorted(endpoints, key=lambda item: item.service):
         by_model.setdefault(endpoint.model, []).append(endpoint)
     found = [
         Backend(group[0].service, model, tuple(aliases_of(model, aliases)), tuple(group))

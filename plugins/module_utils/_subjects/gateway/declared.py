@@ -73,7 +73,7 @@ def decide(gateway: GatewayDeclared, context: DeclareContext) -> Iterator[Findin
     yield from _addresses(gateway, [hosts[name] for name in there])
     yield from _floating(gateway, hosts)
     floating = [gateway["address"]] if gateway["address"] else []
-    reached = [*floating, *(one for name in there for one in (name, hosts[name]))]
+    reached = [*floating, *(label for name in there for label in (name, hosts[name]))]
     wanted: Any = gateway.get("tls", LOCAL)
     if wanted == "none":
         yield error(
@@ -101,7 +101,9 @@ def _addresses(gateway: GatewayDeclared, reached: list[str]) -> Iterator[Finding
     """The packet filter of a host knows addresses alone."""
     is_written = "addresses" in gateway
     gateway.setdefault("addresses", reached)
-    wrong = [one for one in gateway["addresses"] if not (is_network(one) if is_written else is_address(one))]
+    wrong = [
+        address for address in gateway["addresses"] if not (is_network(address) if is_written else is_address(address))
+    ]
     if wrong:
         yield error(
             "input-gateway-address",
@@ -143,7 +145,7 @@ def _floating(gateway: GatewayDeclared, hosts: Mapping[str, str]) -> Iterator[Fi
         )
         return
     known = gateway["addresses"]
-    alike = [one for one in known if is_address(one) and (":" in one) == (":" in address)]
+    alike = [item for item in known if is_address(item) and (":" in item) == (":" in address)]
     if len(known) != len(chosen) or alike != known:
         yield error(
             "input-gateway-floating",

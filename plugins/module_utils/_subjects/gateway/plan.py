@@ -58,9 +58,10 @@ def gateway_slice(
             "names": tls["names"],
         },
         "listens": [gateway["port"], *([gateway["redirect_port"]] if gateway["redirect_port"] else [])],
-        "servers": {backend.name: {one.service: one.host for one in backend.servers} for backend in offered},
+        "servers": {backend.name: {server.service: server.host for server in backend.servers} for backend in offered},
         "readiness": {
-            backend.name: {one.service: [one.address, one.readiness] for one in backend.servers} for backend in offered
+            backend.name: {server.service: [server.address, server.readiness] for server in backend.servers}
+            for backend in offered
         },
         "proof": {
             "port": gateway["port"],
@@ -107,7 +108,7 @@ def shown(gateway: GatewayDeclared, offered: Sequence[Backend]) -> dict[str, Any
             {
                 "model": backend.model,
                 "aliases": list(backend.aliases),
-                "services": [one.service for one in backend.servers],
+                "services": [server.service for server in backend.servers],
                 "slots": backend.slots,
                 "context": backend.context,
             }

@@ -68,7 +68,7 @@ def has_address(address: str) -> bool:
 
 def secret_paths(part: GatewaySlice) -> list[str]:
     """What no plan holds, on the gateway's host. part: of the host's slice."""
-    keys = [one["path"] for one in (part["clients"], *part["backend_keys"])]
+    keys = [file["path"] for file in (part["clients"], *part["backend_keys"])]
     return [*keys, *(part["tls"][kind]["path"] for kind in ("certificate", "key"))]
 
 

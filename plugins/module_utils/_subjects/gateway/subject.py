@@ -134,7 +134,7 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
         return
     for backend, why in sorted((look.part("gateway").get("holds") or {}).items()):
         yield host_warning("gateway-held", _held(backend), **_held_words(part["unit"], why))
-    ours = any(one["unit"] == part["unit"] for one in look.part("our_units") or ())
+    ours = any(unit["unit"] == part["unit"] for unit in look.part("our_units") or ())
     for port in part["listens"]:
         if found := look.others_at(port, [_PROCESS] if ours else ()):
             yield host_error(

@@ -51,7 +51,7 @@ class Monitoring(FleetPart):
             "retention_days": self.declared["retention_days"],
             "alerts": sorted(self.declared["alerts"]),
             "hosts": sorted(self.hosts),
-            "services": sorted(one.service for one in self.endpoints),
+            "services": sorted(endpoint.service for endpoint in self.endpoints),
         }
 
     def slice(self, host: Host, slices: Slice) -> MonitoringSlice:

@@ -35,7 +35,7 @@ def shown_slice(slice_: Slice, guard_bytes: int, inventory: str) -> MonitoringPa
             }
             for service in slice_["services"]
         ],
-        "interfaces": [one["name"] for one in slice_["fabric"]["interfaces"]],
+        "interfaces": [interface["name"] for interface in slice_["fabric"]["interfaces"]],
         "paths": [layout.STATE],
         "drift": f"{layout.STATE}/drift/history.json",
     }
@@ -76,7 +76,7 @@ def collected_slice(
     engines: the series of each engine that serves. disk_gib: under so much free disk it alerts; load_s: after so long a
     load.
     """
-    keyed = [one for one in endpoints if one.key]
+    keyed = [endpoint for endpoint in endpoints if endpoint.key]
     limits = {
         "first_token_s": monitoring["first_token_s"],
         "preemptions_per_s": fact("monitoring", "preemptions_per_s"),
@@ -95,7 +95,7 @@ def collected_slice(
             monitoring,
             most,
             prometheus.memory_bytes(len(hosts) + len(endpoints)),
-            [one.service for one in keyed],
+            [endpoint.service for endpoint in keyed],
             inventory,
         ),
         f"{layout.UNITS}/{layout.ALERTMANAGER_UNIT}": prometheus.alertmanager_unit(of_alerts, inventory),
@@ -116,7 +116,7 @@ def collected_slice(
         "secrets": [
             {"source": source, "path": f"{prometheus.SECRETS}/{name}", "unit": unit}
             for name, source, unit in (
-                *((prometheus.key_name(one.service), one.key, layout.PROMETHEUS_UNIT) for one in keyed),
+                *((prometheus.key_name(endpoint.service), endpoint.key, layout.PROMETHEUS_UNIT) for endpoint in keyed),
                 *((name, source, layout.ALERTMANAGER_UNIT) for name, source in sorted(of_alerts.items())),
             )
         ],

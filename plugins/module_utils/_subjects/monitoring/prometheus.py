@@ -75,7 +75,7 @@ def config(inventory: str, hosts: Mapping[str, str], endpoints: Collection[Endpo
                 **_BOUNDS,
                 "metric_relabel_configs": _of_hosts(hosts, {endpoint.service for endpoint in endpoints}),
             },
-            *(_scraped(one) for one in sorted(endpoints, key=lambda one: one.service)),
+            *(_scraped(one) for one in sorted(endpoints, key=lambda item: item.service)),
         ],
     }
 
@@ -188,7 +188,7 @@ def prometheus_unit(
     monitoring: MonitoringDeclared, most_bytes: int, memory: int, keys: Sequence[str], inventory: str
 ) -> str:
     """most_bytes: of its disk. memory: bytes. keys: names of services whose key it needs."""
-    loaded = "".join(f"LoadCredential={key_name(one)}:{SECRETS}/{key_name(one)}\n" for one in keys)
+    loaded = "".join(f"LoadCredential={key_name(key)}:{SECRETS}/{key_name(key)}\n" for key in keys)
     command = (
         f"/usr/bin/prometheus --config.file={CONFIG} --storage.tsdb.path=/var/lib/gb10-prometheus "
         f"--storage.tsdb.retention.time={monitoring['retention_days']}d --storage.tsdb.retention.size={most_bytes}B "

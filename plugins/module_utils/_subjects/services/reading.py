@@ -27,36 +27,36 @@ def read_containers(run: Run, variables: Mapping[str, Sequence[str]]) -> dict[st
     if not ids:
         return {}
     found = json.loads(output(run, ["docker", "inspect", *ids]))
-    images = {one["Id"]: one for one in json.loads(output(run, ["docker", "image", "inspect", *_images_of(found)]))}
+    images = {load["Id"]: load for load in json.loads(output(run, ["docker", "image", "inspect", *_images_of(found)]))}
     return {
-        one["Name"].lstrip("/"): _container(one, images.get(one["Image"], {}), variables)
-        for one in sorted(found, key=lambda one: str(one["Name"]))
+        item["Name"].lstrip("/"): _container(item, images.get(item["Image"], {}), variables)
+        for item in sorted(found, key=lambda item: str(item["Name"]))
     }
 
 
 def _images_of(containers: Iterable[Mapping[str, Any]]) -> list[str]:
-    return sorted({one["Image"] for one in containers})
+    return sorted({container["Image"] for container in containers})
 
 
 def _container(
-    one: Mapping[str, Any], image: Mapping[str, Any], variables: Mapping[str, Sequence[str]]
+    entry: Mapping[str, Any], image: Mapping[str, Any], variables: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    config, host, own = one["Config"], one["HostConfig"], image.get("Config") or {}
-    given = {*variables.get(one["Name"].lstrip("/"), ())}
+    config, host, own = entry["Config"], entry["HostConfig"], image.get("Config") or {}
+    given = {*variables.get(entry["Name"].lstrip("/"), ())}
     brought = {*(own.get("Env") or ())}
     words = config.get("Env") or ()
     env = dict(word.partition("=")[::2] for word in words)
     added = {word.partition("=")[0] for word in words if word not in brought}
     return {
-        "id": one["Id"],
-        "image": one["Image"],
+        "id": entry["Id"],
+        "image": entry["Image"],
         "reference": config["Image"],
         "argv": config.get("Cmd") or [],
         "entrypoint": config.get("Entrypoint") or [],
         "image_entrypoint": own.get("Entrypoint") or [],
         "env": {name: value for name, value in sorted(env.items()) if name in given},
         "other_env": sorted(added - given),
-        "mounts": sorted(_mounts(one)),
+        "mounts": sorted(_mounts(entry)),
         "devices": sorted(device["PathOnHost"] for device in host.get("Devices") or ()),
         "capabilities": sorted(name.removeprefix("CAP_") for name in host.get("CapAdd") or ()),
         "dropped": sorted(name.removeprefix("CAP_") for name in host.get("CapDrop") or ()),
@@ -78,13 +78,13 @@ def _container(
     }
 
 
-def _mounts(one: Mapping[str, Any]) -> Iterator[list[Any]]:
+def _mounts(entry: Mapping[str, Any]) -> Iterator[list[Any]]:
     """[source, target, read-only] of each folder of the host that it sees, through volumes of Docker's too."""
     over = {
         mount["Target"]: (((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Options") or {})
-        for mount in one["HostConfig"].get("Mounts") or ()
+        for mount in entry["HostConfig"].get("Mounts") or ()
     }
-    for mount in one["Mounts"]:
+    for mount in entry["Mounts"]:
         device = over.get(mount["Destination"], {}).get("device")
         if mount["Type"] == "bind" or device:
             yield [device or mount.get("Source", ""), mount["Destination"], not mount["RW"]]

@@ -48,9 +48,9 @@ def _files(services: Sequence[ServiceSlice]) -> Iterator[Managed | ManagedJson]:
     for service in services:
         name = service["name"]
         yield from managed({key: service[key] for key in ("files", "folders")}, name)
-        for one in service["merged"]:
-            yield Managed(one["path"], "file", "0644", service=name)
-            yield ManagedJson(one["path"], one["json_merge"], original=one["original"], service=name)
+        for file in service["merged"]:
+            yield Managed(file["path"], "file", "0644", service=name)
+            yield ManagedJson(file["path"], file["json_merge"], original=file["original"], service=name)
         if service["secret"]:
             yield Managed(service["secret"]["path"], "file", "0600", secret=True, service=name, shared=True)
         yield from credentials(service)
@@ -162,7 +162,7 @@ def _planned(want: ContainerEntry) -> dict[str, Any]:
         "security": sorted(want["security"]),
         "network": want["network"],
         "ipc": want["ipc"],
-        "published": sorted([one["address"], one["port"]] for one in want["ports"]),
+        "published": sorted([port["address"], port["port"]] for port in want["ports"]),
     }
 
 
@@ -188,27 +188,27 @@ def _undeclared(view: DriftContext) -> Iterator[Difference]:
     run = {
         "inventory": view.plan["inventory"],
         "placed": placed,
-        "clients": {one["client"]: [one["host"]] for one in view.plan["clients"]},
+        "clients": {client["client"]: [client["host"]] for client in view.plan["clients"]},
         "gateway": view.plan["gateway"]["hosts"] if view.plan["gateway"] else [],
         "hosts": [*view.plan["hosts"]],
         "retire": [],
     }
     left = undeclared(view.state["our_units"] or (), view.host, run)
-    for one in left:
-        if one.fate in FOREIGN:
+    for unit in left:
+        if unit.fate in FOREIGN:
             continue  # of another inventory, whose drift check it is
         yield view.differs(
             "error",
             "unit-undeclared",
-            f"unit {one.unit}",
-            found="its file is there" + (f", by the inventory {one.inventory}" if one.fate == "taken" else ""),
-            expected=layout.unit(one.service) if one.fate == "renamed" else "no such unit",
-            remedy=_undeclared_remedy(view, one),
+            f"unit {unit.unit}",
+            found="its file is there" + (f", by the inventory {unit.inventory}" if unit.fate == "taken" else ""),
+            expected=layout.unit(unit.service) if unit.fate == "renamed" else "no such unit",
+            remedy=_undeclared_remedy(view, unit),
         )
     expected = {*containers(view.slice), *view.settings["expect"]["containers"]}
-    expected |= {one["start"]["container"] for one in view.slice["clients"]}
+    expected |= {client["start"]["container"] for client in view.slice["clients"]}
     # named with their units, of which a stopped container would only start again; or left to the inventory they are of
-    expected |= {one.container for one in left if one.container}
+    expected |= {unit.container for unit in left if unit.container}
     for name, have in sorted((view.state["running"] or {}).items()):
         if name not in expected:
             yield view.differs(
@@ -224,7 +224,7 @@ def _undeclared(view: DriftContext) -> Iterator[Difference]:
 
 def _unproved(view: DriftContext) -> Iterator[Difference]:
     """Services that a rollout left before they had proved themselves."""
-    units = {one["unit"] for one in view.state["our_units"] or () if one.get("unproved")}
+    units = {unit["unit"] for unit in view.state["our_units"] or () if unit.get("unproved")}
     for service in view.slice["services"]:
         if service["unit"] in units:
             yield view.differs(
@@ -309,7 +309,7 @@ def _closed(view: DriftContext, port: int, service: str) -> Differences:
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     """Services that a rollout left before they had proved themselves: whoever changes them now should know."""
-    units = {one["unit"] for one in look.part("our_units") or () if one.get("unproved")}
+    units = {unit["unit"] for unit in look.part("our_units") or () if unit.get("unproved")}
     for service in look.slice["services"]:
         if layout.unit(service["name"]) in units:
             yield host_warning("service-unproved", f"service {service['name']}", **_unproved_words(service["name"]))

@@ -118,29 +118,29 @@ def _files_of(name: str, *, goes_on: bool) -> list[str]:
 
 def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Finding]:
     """What a run has to say of them before its first change: errors refuse it, on all its hosts."""
-    for one in found:
-        place = Place(service=one.service, thing=one.service)
-        compiled = "" if layout.client_of(one.unit) else "what it has compiled, "
-        container = f"its container {one.container}, {compiled}" if one.container else ""
+    for item in found:
+        place = Place(service=item.service, thing=item.service)
+        compiled = "" if layout.client_of(item.unit) else "what it has compiled, "
+        container = f"its container {item.container}, {compiled}" if item.container else ""
         its = f"its unit, {container}its settings and secrets"
-        elsewhere = ", ".join(one.hosts)
-        if one.fate == "renamed":
-            found_now = f"{one.unit} is replaced by {layout.unit(one.service)}, and the service starts anew"
+        elsewhere = ", ".join(item.hosts)
+        if item.fate == "renamed":
+            found_now = f"{item.unit} is replaced by {layout.unit(item.service)}, and the service starts anew"
             yield warning("service-renamed", place, found=found_now, kind="host")
-        elif one.fate in REMOVED:
-            why = f"it is declared on {elsewhere}" if one.hosts else f"-e retire={one.service}"
+        elif item.fate in REMOVED:
+            why = f"it is declared on {elsewhere}" if item.hosts else f"-e retire={item.service}"
             yield warning("service-removed", place, found=f"will be removed: {its} ({why})", kind="host")
-        elif one.fate == "gone":
+        elif item.fate == "gone":
             yield error(
                 "service-undeclared",
                 place,
-                found=f"{one.unit} is on this host, and no service of that name is declared",
+                found=f"{item.unit} is on this host, and no service of that name is declared",
                 expected="a declared service, or the order to remove it",
-                remedy=f"declare {one.service} again, or remove {its}: -e retire={one.service}",
+                remedy=f"declare {item.service} again, or remove {its}: -e retire={item.service}",
                 kind="host",
             )
-        elif one.fate == "away":
-            missing = sorted({*one.hosts, *run["hosts"]})
+        elif item.fate == "away":
+            missing = sorted({*item.hosts, *run["hosts"]})
             yield error(
                 "service-undeclared",
                 place,
@@ -149,11 +149,11 @@ def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Fi
                 remedy=f"add them: -l {','.join(missing)}",
                 kind="host",
             )
-        elif one.fate == "waiting":
+        elif item.fate == "waiting":
             left = f"it is declared on {elsewhere} now, which can't be reached: it is left here until then"
             yield warning("service-undeclared", place, found=left, kind="host")
         else:
-            yield _of_another_inventory(one, place, run["inventory"])
+            yield _of_another_inventory(item, place, run["inventory"])
 
 
 def _of_another_inventory(one: Undeclared, place: Place, inventory: str) -> Finding:

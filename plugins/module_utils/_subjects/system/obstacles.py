@@ -181,7 +181,7 @@ def _memory(look: PreflightContext) -> Iterator[Finding]:
     memory, running = look.part("memory_bytes"), look.state.get("containers")
     if not memory or running is None:
         return
-    names = sorted(one["name"] for one in running)
+    names = sorted(process["name"] for process in running)
     if any(layout.service_of(name) is not None for name in names):
         return
     yield from _fits(look, names)

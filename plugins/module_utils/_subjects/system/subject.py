@@ -148,23 +148,23 @@ def bad_versions(look: PreflightContext) -> Iterator[Finding]:
 
 
 def _known_bad(view: DriftContext) -> Iterator[Difference]:
-    for one in bad_versions(PreflightContext(view.host, view.slice, view.state)):
+    for version in bad_versions(PreflightContext(view.host, view.slice, view.state)):
         yield view.differs(
-            one.severity,
-            one.rule,
-            one.place,
-            found=one.found,
-            expected=one.expected,
-            remedy=one.remedy,
-            reason=one.reason,
-            source=one.source,
+            version.severity,
+            version.rule,
+            version.place,
+            found=version.found,
+            expected=version.expected,
+            remedy=version.remedy,
+            reason=version.reason,
+            source=version.source,
         )
 
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:
-    for one in bad_versions(look):
-        override = f"; or write `{one.rule.partition(' ')[2]}: WHY` in fleet_host.versions.tolerated"
-        yield replace(one, remedy=one.remedy + override) if one.severity == "error" else one
+    for version in bad_versions(look):
+        override = f"; or write `{version.rule.partition(' ')[2]}: WHY` in fleet_host.versions.tolerated"
+        yield replace(version, remedy=version.remedy + override) if version.severity == "error" else version
     yield from system_obstacles(look)
 
 

@@ -47,13 +47,13 @@ def of_owner(place: Place, tls: Mapping[str, Any], read: Mapping[str, object]) -
     """What is wrong with a certificate of the owner's, before a run. place: where it is declared. tls: of the
     service's or the gateway's slice. read: as above."""
     certificate, key = (tls[kind]["source"] for kind in ("certificate", "key"))
-    for one in problems(read, tls["names"]):
+    for problem in problems(read, tls["names"]):
         yield Finding(
-            one.severity,
-            one.rule,
+            problem.severity,
+            problem.rule,
             place.below("tls", "certificate"),
-            found=f"{certificate}: {one.found}",
-            expected=one.expected,
+            found=f"{certificate}: {problem.found}",
+            expected=problem.expected,
             remedy=f"have it renewed, with its key in {key}; or tls: local for one that the collection makes",
         )
 

@@ -67,7 +67,7 @@ def _packed(pages: list[Page]) -> list[Group]:
         kinds.setdefault((page.kind, page.block, page.window), {}).setdefault(page.bytes, []).append(page)
     counts = [max(map(len, sizes.values())) for sizes in kinds.values()]
     # ties prefer the larger size
-    size = min(range(counts[0], max(counts) + 1), key=lambda one: (sum(-count % one for count in counts), -one))
+    size = min(range(counts[0], max(counts) + 1), key=lambda item: (sum(-count % item for count in counts), -item))
     groups = []
     for sizes, count in zip(kinds.values(), counts, strict=True):
         parts = ceil_div(count, size)

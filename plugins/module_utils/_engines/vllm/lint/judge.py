@@ -103,7 +103,7 @@ def _placed(finding: Finding, place: str) -> Finding:
 
 def _marked(finding: Finding, silence: Mapping[str, str]) -> LintFinding:
     reason = silence.get(finding.rule, "")
-    values = {one.name: getattr(finding, one.name) for one in fields(Finding)}
+    values = {field.name: getattr(finding, field.name) for field in fields(Finding)}
     return LintFinding(**(values | {"severity": "hint" if reason else finding.severity, "silenced": reason}))
 
 

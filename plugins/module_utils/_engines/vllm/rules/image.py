@@ -78,7 +78,7 @@ def unknown_architecture(launch: Launch) -> Hits:
     name = launch.model.architecture
     overridden = launch.has("--hf-overrides") or launch.has("--model-impl") or launch.has("--model-class-overrides")
     own_code = launch.has("--trust-remote-code") and "auto_map" in launch.model.config.values
-    served = not name or any(one in known for one in classes_of(name))
+    served = not name or any(class_name in known for class_name in classes_of(name))
     if known and not served and not overridden and not own_code and launch.family in (None, "upstream", "ngc"):
         yield Hit("model", str(name))
 
