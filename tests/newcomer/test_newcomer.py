@@ -25,8 +25,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from .fixtures import Fleet, lab_of
-from .vllm import images
+from lab.fixtures import Fleet, lab_of
+from lab.vllm import images
 
 ROOT = Path(__file__).resolve().parents[2]
 QUESTION = re.compile(rb"(?:nowhere\):|\[yes\]|for all:|BECOME password:) ")
