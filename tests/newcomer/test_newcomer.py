@@ -24,7 +24,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from lab.fixtures import Fleet, lab_of
 from lab.vllm import images
 
