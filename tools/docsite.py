@@ -31,6 +31,7 @@ TREE = """
 docs/guide
 docs/*
 collection/index
+SECURITY
 CONTRIBUTING
 CODE_OF_CONDUCT
 CHANGELOG
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> int:
     source, collections = CACHE / "source", CACHE / "collections"
     (source / "collection").mkdir(mode=0o700, parents=True)
     link_collection(collections / "ansible_collections" / "gb10" / "fleet")
-    of_root = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md")
+    of_root = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
     for page in (*(ROOT / name for name in of_root), *(ROOT / "docs").glob("*.md")):
         copy_page(page, source)
     shutil.copytree(ROOT / PICTURES, source / PICTURES)
