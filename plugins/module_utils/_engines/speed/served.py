@@ -14,6 +14,8 @@ from .forecast import Drafts, Load, Setup, Shape, forecast
 from .of_model import shape_of
 
 PROMPT, ANSWER = 2048, 256
+# Below the smallest model that anybody has measured (data/speed_rows.yml), a step is nothing but overhead.
+_LEAST_BYTES = 200_000_000
 # Requests beyond which nobody has measured.
 _MOST_AT_ONCE = 256
 _PIPELINE = ("pipeline-parallel-size", "pp-size")
@@ -24,11 +26,12 @@ _DRAFT_COUNTS = ("num_speculative_tokens", "max_draft_len")
 
 
 def speed_of(placed: Placed, flags: Mapping[str, object], slots: int) -> ServiceSpeed | None:
-    """None for a service that makes no tokens, and for a model whose config.json is not known. slots: requests that it
-    works on at once."""
-    if placed.recipe["kind"] != CHAT or not isinstance(placed.config, Mapping):
-        return None
+    """None for a service that makes no tokens, and for a model whose config.json is not known or that is smaller than
+    any measured one. slots: requests that it works on at once."""
     model = placed.model
+    is_tiny = (model["weights_bytes"] or _LEAST_BYTES) < _LEAST_BYTES
+    if placed.recipe["kind"] != CHAT or not isinstance(placed.config, Mapping) or is_tiny:
+        return None
     shape = shape_of(placed.config, model["weights_bytes"], model["repository"], model["quantization"])
     if shape is None:
         return None
