@@ -75,7 +75,7 @@ def of_map(spec: Spec, typed: Any, place: str, made: Collection[str]) -> Iterato
         if key not in options or key not in hints:
             yield f"{where}: missing in its {'spec' if key in hints else 'type'}"
             continue
-        may_lack = not typed.__total__ or get_origin(hints[key]) is NotRequired
+        may_lack = key in typed.__optional_keys__ or get_origin(hints[key]) is NotRequired
         is_sure = bool(options[key].get("required")) or "default" in options[key]
         if is_sure == may_lack and typed is not HostData:  # which is empty where it can't be read
             yield f"{where}: {'always' if is_sure else 'not always'} there by its spec"

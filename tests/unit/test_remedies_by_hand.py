@@ -142,7 +142,7 @@ BY_HAND = [
         {(*S, "max_model_len"): GONE, (*S, "workload", "max_model_len"): 16384}),
     Row("schema-type", {(*S, "image"): NANO_IMAGE}, f'write image: {{reference: "{NANO_IMAGE}"}}',
         {(*S, "image"): {"reference": NANO_IMAGE}}),
-    Row("schema-type", {(*S, "served_name"): ["nano", "small"]}, 'write served_name: "nano"; fleet_gateway.aliases',
+    Row("schema-type", {(*S, "served_name"): ["nano", "small"]}, 'write served_name: "nano"; aliases give',
         {(*S, "served_name"): "nano"}),
     Row("schema-pattern", {(*S, "recipe"): GONE, (*S, "model"): f"https://huggingface.co/{NANO_MODEL}"},
         f"write model: {NANO_MODEL}", {(*S, "model"): NANO_MODEL}),

@@ -102,7 +102,7 @@ def _as_meant(problem: Finding, written: object) -> Finding:
     elif key == "image" and isinstance(value, str):
         remedy = f"write image: {{reference: {shown(value)}}}"
     elif key == "served_name" and isinstance(value, list) and value and isinstance(value[0], str):
-        remedy = f"write served_name: {shown(value[0])}; fleet_gateway.aliases gives it further names"
+        remedy = f"write served_name: {shown(value[0])}; aliases give it further names"
     elif key == "model" and isinstance(value, str):
         of_hub = re.fullmatch(r"https?://(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(/.*)?", value)
         remedy = f"write model: {of_hub[1]}" if of_hub else ""

@@ -172,11 +172,12 @@ class Look:
 @dataclass(frozen=True)
 class Life:
     """at: when the endpoint last proved itself. rises: of its KV gauge since then, for the same requests. rose: the
-    look before the last of them."""
+    look before the last of them. fell: the gauge fell since then, so that its rises may be other clients' prompts."""
 
     at: float
     rises: int = 0
     rose: float = 0.0
+    fell: bool = False
 
 
 def parse_metrics(text: str, names: Names) -> Metrics:
@@ -215,10 +216,10 @@ def liveness(life: Life, before: Look, now: Look, probes: Probes) -> tuple[Verdi
         return "alive", Life(now.at)
     same = now.metrics.running == before.metrics.running
     if same and now.metrics.kv_use > before.metrics.kv_use:
-        life = Life(life.at, life.rises + 1, before.at)
+        life = Life(life.at, life.rises + 1, before.at, life.fell)
         return ("alive", Life(now.at, life.rises)) if life.rises >= _RISES else (_waits(life, now, probes), life)
     if not same or now.metrics.kv_use < before.metrics.kv_use:
-        life = Life(life.at)
+        life = Life(life.at, fell=life.fell or same)
     if now.metrics.running + now.metrics.waiting == 0:
         return "canary", life
     return _standing(life, before, now, probes), life
@@ -233,7 +234,9 @@ def _standing(life: Life, before: Look, now: Look, probes: Probes) -> Verdict:
 
 
 def _waits(life: Life, now: Look, probes: Probes) -> Verdict:
-    return "patient" if now.at - max(life.at, life.rose) < probes.patience_s else "hung"
+    """A rise gives the next step its time; not after a fall: clients that come again raise the gauge of a hang."""
+    began = life.at if life.fell else max(life.at, life.rose)
+    return "patient" if now.at - began < probes.patience_s else "hung"
 
 
 def after_canary(
