@@ -64,7 +64,7 @@ def _own_words(verb: str, words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _inventory(verb: str, words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> list[str]:
-    if any(word.startswith("-i") or word.startswith("--inventory") for word in words):
+    if any(word.startswith(("-i", "--inventory")) for word in words):
         return []
     if verb in _MAKERS:
         return ["-i", "localhost,"]
@@ -122,7 +122,7 @@ def offered(before: Sequence[str], folder: Path, recipes: Path | None) -> Iterat
         yield from _hosts(folder)
     elif before[-1].startswith("model") or (before[0] == "try" and before[-1] in ("-e", "=")):
         prefix = "" if before[-1] == "=" or before[-1].startswith("model") else "model="
-        yield from (f"{prefix}{path.stem}" for path in sorted(recipes.glob("*.yml")) if recipes) if recipes else ()
+        yield from (f"{prefix}{path.stem}" for path in (sorted(recipes.glob("*.yml")) if recipes else ()))
     elif before[-1].startswith("service") or before[-1] in ("-e", "="):
         prefix = "" if before[-1] != "-e" else "service="
         yield from (f"{prefix}{name}" for name in _services(folder))

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +13,10 @@ import pytest
 import yaml
 from cluster.bare import HOSTS, two_hosts
 from lab.fixtures import Fleet, eventually
-from lab.test_init import THEIRS, environment
+from lab.test_init import THEIRS, play
 from lab.vllm import images
 
-PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
+PASSWORD = ("--become-password-file", "password")
 COMMIT = "1d4bf0f9f2c34c7d8f0a6b5c4d3e2f1a0b9c8d7e"
 MODEL = f"hub/models--lab--tiny/snapshots/{COMMIT}"
 KEY, TOKEN = "sk-canary-of-theirs-71aa", "hf_canaryOfTheirs52bb"
@@ -59,23 +57,6 @@ def answers(fleet: Fleet, key: str) -> bool:
     return '"tiny"' in fleet.root(HOSTS[0], asked, check=False)
 
 
-def play(fleet: Fleet, folder: Path, *words: str, status: int = 0) -> str:
-    (folder / "password").write_text("nvidia\n")
-    done = subprocess.run(
-        [PLAYBOOK, *words, "--become-password-file", "password"],
-        cwd=folder,
-        env=environment(fleet, folder),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    screen = done.stdout + done.stderr
-    assert done.returncode == status, screen
-    return screen
-
-
 @pytest.fixture(scope="module")
 def mine(theirs: Fleet, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder in which init was called, and its screen."""
@@ -84,7 +65,7 @@ def mine(theirs: Fleet, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
         theirs.root(host, "touch /root/before")
     before = {host: theirs.root(host, LOOK) for host in HOSTS}
     words = ("-i", "localhost,", "gb10.fleet.init", "-e", f"host={','.join(HOSTS)}", "-e", "adopt=true")
-    screen = play(theirs, folder, *words)
+    screen = play(theirs, folder, *words, *PASSWORD)
     assert {host: theirs.root(host, LOOK) for host in HOSTS} == before
     assert answers(theirs, KEY)
     return folder, screen
@@ -106,9 +87,9 @@ def test_what_serves_is_declared_and_no_secret_left_its_host(mine: tuple[Path, s
 
 def test_a_check_names_no_change_of_the_network(theirs: Fleet, mine: tuple[Path, str]) -> None:
     folder, _screen = mine
-    plan = play(theirs, folder, "-i", "mine/hosts.yml", "gb10.fleet.plan")
+    plan = play(theirs, folder, "-i", "mine/hosts.yml", "gb10.fleet.plan", *PASSWORD)
     assert "tiny" in plan
-    check = play(theirs, folder, "-i", "mine/hosts.yml", "gb10.fleet.site", "--check", "--diff", status=2)
+    check = play(theirs, folder, "-i", "mine/hosts.yml", "gb10.fleet.site", "--check", "--diff", *PASSWORD, status=2)
     print(check)
     assert "port 8000 is taken by the container vllm_node" in " ".join(check.split())
     assert not re.search(r"netplan|40-cx7", "".join(re.findall(r"^[+-].*$", check, re.MULTILINE))), check

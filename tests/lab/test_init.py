@@ -57,6 +57,7 @@ def play(fleet: Fleet, folder: Path, *words: str, status: int = 0) -> str:
         capture_output=True,
         text=True,
         check=False,
+        timeout=900,
     )
     screen = done.stdout + done.stderr
     assert done.returncode == status, screen

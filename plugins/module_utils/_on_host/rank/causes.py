@@ -347,8 +347,7 @@ def _natives(bare: Sequence[_Line]) -> Iterator[str]:
     """Lines that are statements by themselves. Those that say what it means for the load come after the others."""
     found = [(at, line.text) for at, line in enumerate(bare) if line.text[0] not in " \t" or "what(): " in line.text]
     lines = [(at, text) for at, text in found if _NATIVE.match(text) and not _EXCEPTION.match(text)]
-    late = [other_line for other_line in lines if _OF_LOADING.search(other_line[1])]
-    for at, text in [*(other_line for other_line in lines if other_line not in late), *late]:
+    for at, text in sorted(lines, key=lambda line: bool(_OF_LOADING.search(line[1]))):
         if not _WRAPPER.search(text) and _TRACEBACK not in text:
             more = (
                 [one.text.strip() for one in bare[at + 1 : at + _MORE]]
