@@ -291,13 +291,13 @@ def grown(boot: dict[str, Any]) -> tuple[list[float], float]:
 def fitted(boots: list[dict[str, Any]], pull: float = 2.0) -> list[float]:
     """The parts that fit these boots best, drawn to what hooks have shown; the same launch counts once."""
     launches = [(boot["family"], boot["tokens"], boot.get("eager")) for boot in boots]
+    seen = [(*grown(boot), launches.count(launch)) for boot, launch in zip(boots, launches, strict=True)]
     found = list(PRIOR)
     for _ in range(500):
         for at in range(len(found)):
             up, down = pull * PRIOR[at], pull
-            for boot, launch in zip(boots, launches, strict=True):
-                parts, size = grown(boot)
-                weight = parts[at] / launches.count(launch)
+            for parts, size, times in seen:
+                weight = parts[at] / times
                 others = sum(part * value for part, value in zip(parts, found, strict=True)) - parts[at] * found[at]
                 up, down = up + weight * (size - others), down + weight * parts[at]
             found[at] = up / down

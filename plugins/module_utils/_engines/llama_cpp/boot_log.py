@@ -6,7 +6,7 @@ import re
 from ..memory.boots import BootLog
 from .catalogue import load
 
-_BUFFER = re.compile(r"(?<!\S)(\S+?)(?:\[\S+\])? +(model|KV|compute|output) buffer size = +([\d.]+) MiB")
+_BUFFER = re.compile(r"(?<!\S)(\S{1,64}?)(?:\[\S{1,64}\])? +(model|KV|compute|output) buffer size = +([\d.]+) MiB")
 # Of the projector (tools/mtmd/clip.cpp).
 _PROJECTOR = re.compile(
     r"^.*(?:load_hparams: model size: +(?P<model>[\d.]+) MiB"
