@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -67,7 +68,7 @@ def main(arguments: list[str]) -> int:
             print(error, file=sys.stderr)
             return 1
         except subprocess.CalledProcessError as error:
-            print(f"vllm {version}: pip found neither a source archive nor a wheel: {error}", file=sys.stderr)
+            print(f"vllm {version}: {not_found(str(error.stderr or ''))}", file=sys.stderr)
             return 1
         if options.command == "check":
             found = [*differences(release)]
@@ -77,6 +78,16 @@ def main(arguments: list[str]) -> int:
         write(release)
         print(f"{version}: {len(release.options)} options, {len(release.variables)} variables")
     return int(differs)
+
+
+def not_found(words: str) -> str:
+    """What pip's own words come to: the newest release that the index has, or pip's last line."""
+    listed = ",".join(re.findall(r"from versions: ([^)]*)\)", words))
+    known = {tuple(map(int, text.split("."))) for text in re.findall(r"(?<![\w.])\d+(?:\.\d+)+(?![\w.])", listed)}
+    if known:
+        return f"the package index has no such release; its newest is {'.'.join(map(str, max(known)))}"
+    last = (words.strip().splitlines() or ["it said nothing"])[-1]
+    return f"pip found neither a source archive nor a wheel: {last}"
 
 
 def differences(release: releases.Release) -> Iterator[str]:
@@ -115,9 +126,12 @@ def download(version: str) -> releases.Release:
         environment = {**os.environ, "PYTHONPATH": str(backend.parent)}
         wanted = ("--dest", scratch, f"vllm=={version}")
         try:
-            subprocess.run([*PIP, *SOURCE, *wanted], env=environment, check=True)
-        except subprocess.CalledProcessError:
-            subprocess.run([*PIP, *WHEEL, *wanted], check=True)
+            subprocess.run([*PIP, *SOURCE, *wanted], env=environment, check=True, stderr=subprocess.PIPE, text=True)
+        except subprocess.CalledProcessError as error:
+            wheel = subprocess.run([*PIP, *WHEEL, *wanted], check=False, stderr=subprocess.PIPE, text=True)
+            if wheel.returncode:
+                error.stderr += wheel.stderr
+                raise
         archive = next(path for path in target.iterdir() if path.is_file())
         return read(dict(_wheel(archive) if archive.suffix == ".whl" else _source(archive)), version)
 

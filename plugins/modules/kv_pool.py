@@ -25,6 +25,10 @@ options:
       - C(speculative_config) may hold C(draft_config), the content of the drafter's own C(config.json).
     type: dict
     default: {}
+  env:
+    description: Variables of the container, of which C(VLLM_ALLOW_LONG_MAX_MODEL_LEN) concerns the cache.
+    type: dict
+    default: {}
   available_kv_bytes:
     description: Bytes left for the cache on each rank, as C(Available KV cache memory) in vLLM's log. Without it
       O(available_kv_gib) counts, then C(kv_cache_memory_bytes) in O(flags), then the least for O(sequences).
@@ -167,6 +171,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "config": {"type": "raw", "required": True},
     "flags": {"type": "dict", "default": {}},
+    "env": {"type": "dict", "default": {}},
     "available_kv_bytes": {"type": "int"},
     "available_kv_gib": {"type": "float"},
     "vllm_version": {"type": "str", "required": True},

@@ -33,6 +33,8 @@ PLAIN = "Qwen/Qwen3-0.6B"
 DFLASH = """--speculative-config '{"method":"dflash","num_speculative_tokens":15}'"""
 MTP = """--speculative-config '{"method":"mtp","num_speculative_tokens":3}'"""
 NGRAM = """--speculative-config '{"method":"ngram","num_speculative_tokens":4}'"""
+PIECEWISE = """--compilation-config '{"cudagraph_mode":"PIECEWISE"}'"""
+FUSED = """--compilation-config '{"pass_config":{"fuse_gemm_comms":true}}'"""
 PAIR = {"hosts": 2}
 CACHE = [{"source": "/srv", "target": "/root/.cache/huggingface"}]
 
@@ -531,6 +533,26 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{PLAIN} --cpu-offload-gb 90"),
         serve(f"{PLAIN} --cpu-offload-gb 0"),
     ),
+    "X25": (
+        serve(f"{QWEN36} --tool-call-parser qwen3_xml"),
+        serve("Qwen/Qwen3.6-35B-A3B-FP8 --tool-call-parser qwen3_xml"),
+    ),
+    "X26": (
+        serve(f"{QWEN36_DENSE} {MTP} --enable-prefix-caching", "0.27.1"),
+        serve(f"{QWEN36_DENSE} {MTP}", "0.27.1"),
+    ),
+    "X27": (
+        serve(f"{PLAIN} {NGRAM} --kv-cache-dtype turboquant_k8v4", "0.27.1"),
+        serve(f"{PLAIN} {NGRAM} --kv-cache-dtype turboquant_k8v4 {PIECEWISE}", "0.27.1"),
+    ),
+    "X28": (
+        serve(f"{QWEN36} {draft(method='eagle3', model='a/Eagle3-NVFP4', num_speculative_tokens=3)}", "0.28.0"),
+        serve(f"{QWEN36} {draft(method='eagle3', model='a/Eagle3-FP8', num_speculative_tokens=3)}", "0.28.0"),
+    ),
+    "X29": (
+        serve(f"{PLAIN} {FUSED}", "0.28.0"),
+        serve(f"{PLAIN} {FUSED}", "0.28.0", host={"sm": 100}),
+    ),
     "X16": (
         serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.24.0"),
         serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.33.0"),
@@ -583,6 +605,8 @@ CASES: dict[str, tuple[Launch, Launch]] = {
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 OFFLOADING = """--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'"""
 MORE: list[tuple[str, Launch]] = [
+    ("X28", serve(f"soyrsoyr/Qwen3.8-27B-NVFP4-MTP {MTP}", "0.28.0")),
+    ("X29", serve(f"{PLAIN} {FUSED}", "0.33.0")),
     ("R081", serve(CODER_NEXT)),
     ("R037", run("vllm-node:1", f"vllm serve {NANO} --reasoning-parser nano_v3", vllm_version="0.18.0")),
     ("X19", serve(f"{PLAIN} {OFFLOADING}", "0.33.0", env=EXPANDABLE)),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue
     Variable,
     load,
 )
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+
+import catalogue as catalogue_tool
 
 PACKAGE = {
     "vllm/entrypoints/cli/serve.py": "from vllm.entrypoints.cli_args import make_arg_parser\n",
@@ -309,3 +314,22 @@ def test_every_release_is_whole(version: str) -> None:
     assert all(
         release.registries[name] for name in (*named, "speculative_config", "speculative_method", "tool_call_parser")
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (
+            "ERROR: Could not find a version that satisfies the requirement vllm==0.34.0 (from versions: 0.9.2, 0.33.0,"
+            " 0.34.0rc1)\nERROR: No matching distribution found for vllm==0.34.0\nERROR: Could not find a version that"
+            " satisfies the requirement vllm==0.34.0 (from versions: 0.9.2, 0.20.2)\n",
+            "the package index has no such release; its newest is 0.33.0",
+        ),
+        ("WARNING: x\nERROR: no route to host\n", "ERROR: no route to host"),
+        ("ERROR: Could not find a version (from versions: none)\nERROR: No matching\n", "ERROR: No matching"),
+        ("", "it said nothing"),
+    ],
+)
+def test_a_release_that_is_not_there_is_one_sentence(words: str, answer: str) -> None:
+    assert catalogue_tool.not_found(words).endswith(answer)
+    assert len(catalogue_tool.not_found(words)) < 120

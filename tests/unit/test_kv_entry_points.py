@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import kv as kv_package
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags import Flags
 from unit.kv_cases import CASES, ROOT, case, config
 
 NANO = "nemotron-3-nano-30b-a3b"
@@ -132,3 +136,84 @@ def test_what_the_planner_asks() -> None:
         service.pool(0)
     with pytest.raises(FleetError, match=r"config\.architectures"):
         kv_for_service({}, {}, "0.23.0")
+
+
+QWEN: dict[str, Any] = {"config": config("qwen3-8b"), "vllm_version": "0.28.0", "available_kv_gib": 40}
+LONG = {"max_model_len": 80_000, "max_num_seqs": 1}
+YARN = {
+    "rope_parameters": {
+        "rope_type": "yarn",
+        "rope_theta": 1000000,
+        "factor": 4.0,
+        "original_max_position_embeddings": 32768,
+    }
+}
+HYBRID: dict[str, Any] = {"config": config("qwen3.6-35b-a3b"), "vllm_version": "0.28.0", "available_kv_gib": 20}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named", "typed"),
+    [
+        (
+            QWEN | {"flags": LONG},
+            'VLLM_ALLOW_LONG_MAX_MODEL_LEN: "1" in env',
+            {"env": {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}},
+        ),
+        (QWEN | {"flags": LONG}, "by hf-overrides (YaRN)", {"flags": LONG | {"hf_overrides": YARN}}),
+        (QWEN | {"flags": LONG}, "by hf-overrides (YaRN)", {"flags": LONG | {"hf-overrides": json.dumps(YARN)}}),
+        (QWEN | {"flags": LONG}, "write at most 40960", {"flags": LONG | {"max_model_len": 40960}}),
+        (QWEN | {"available_kv_gib": 1}, "give the KV cache", {"available_kv_gib": 8}),
+        (QWEN | {"available_kv_gib": None}, "write a whole number", {"available_kv_bytes": 8 << 30}),
+        (QWEN | {"sequences": 2}, "write both", {"tokens_per_sequence": 1000}),
+        (QWEN | {"flags": {"block_size": 17}}, "write a multiple of 16", {"flags": {"block_size": 16}}),
+        (
+            QWEN | {"flags": {"max_num_seqs": 600, "max_num_batched_tokens": 512}},
+            "write at most 512 sequences, or at least 600 tokens",
+            {"flags": {"max_num_seqs": 600, "max_num_batched_tokens": 600}},
+        ),
+        (QWEN | {"flags": {"kv_cache_dtype": "fp9"}}, "fp8", {"flags": {"kv_cache_dtype": "fp8"}}),
+        (
+            QWEN | {"flags": {"speculative_config": 7}},
+            '{"method": "ngram", "num_speculative_tokens": 1}',
+            {"flags": {"speculative_config": {"method": "ngram", "num_speculative_tokens": 1}}},
+        ),
+        (
+            QWEN | {"flags": {"speculative_config": {"method": "dflash", "num_speculative_tokens": 8}}},
+            "draft_config",
+            {
+                "flags": {
+                    "speculative_config": {
+                        "method": "dflash",
+                        "num_speculative_tokens": 8,
+                        "draft_config": config("qwen3.6-27b-dflash"),
+                    }
+                }
+            },
+        ),
+        (QWEN | {"flags": {"tensor_parallel_size": 3}}, "divides", {"flags": {"tensor_parallel_size": 2}}),
+        (QWEN | {"vllm_version": "x"}, "write it as text", {"vllm_version": "0.28.0"}),
+        (
+            HYBRID | {"flags": {"enable_chunked_prefill": False, "enable_prefix_caching": True}},
+            "chunked-prefill",
+            {"flags": {"enable_prefix_caching": True}},
+        ),
+        (QWEN | {"env": 7}, "write NAME: value", {"env": {}}),
+    ],
+)
+def test_what_a_remedy_names_can_be_typed(wrong: dict[str, Any], named: str, typed: dict[str, Any]) -> None:
+    assert named in size_pool(wrong)["error"] + str(size_pool(wrong)["findings"])
+    assert "error" not in size_pool(wrong | typed)
+
+
+def test_the_module_takes_the_variable() -> None:
+    rc, answer = run_module(**QWEN, flags=LONG, env={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"})
+    assert (rc, answer["max_model_len"]) == (0, 80_000)
+
+
+def test_options_of_remedies_are_read() -> None:
+    """A remedy that names an option of which the pool knows nothing could be typed and would change nothing."""
+    texts = "".join(file.read_text("utf-8") for file in Path(kv_package.__file__).parent.glob("*.py"))
+    remedies = " ".join(re.findall(r'remedy\s*=\s*\(?((?:\s*f?"[^"]*"|\s*f?\'[^\']*\')+)', texts))
+    options = {name.removeprefix("no-").replace("-", "_") for name in re.findall(r"--([a-z-]+)", remedies)}
+    read = {field.name for field in fields(Flags)} | {"speculative_config", "gpu_memory_utilization"}
+    assert options and options <= read

@@ -221,6 +221,14 @@ def test_what_it_would_refuse_is_refused_before(
     assert found(plan(tmp_path, settings, **recipe)) == rules
 
 
+@pytest.mark.parametrize(
+    ("model", "hosts", "seen"), [("GLM-5.2", "ab", True), ("GLM-5.2", "a", False), ("x", "ab", False)]
+)
+def test_a_model_that_ends_over_hosts_is_named(tmp_path: Path, model: str, hosts: str, seen: bool) -> None:
+    recipe = {"model": {**RECIPE["model"], "repository": f"unsloth/{model}-GGUF"}}
+    assert ("llama-rpc-model" in found(plan(tmp_path, {"hosts": [*hosts]}, **recipe), "warning")) == seen
+
+
 @pytest.mark.parametrize("layers", [1, 9])
 def test_a_file_of_facts_whose_lists_differ_in_length_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int

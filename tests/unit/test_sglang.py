@@ -137,6 +137,7 @@ def test_what_it_would_refuse_is_refused_before(
         ),
         ({"flags": {"kv-cache-dtype": "nvfp4"}}, {}, "sglang-fp4-cache"),
         ({"hosts": ["a", "b"], "flags": {"fp4-gemm-backend": "cutlass"}}, {}, "sglang-fp4-cutlass"),
+        ({"hosts": ["a", "b"]}, {"image": {"release": "0.5.12"}}, "sglang-graphs-group"),
     ],
 )
 def test_what_others_saw_is_shown_until_it_is_silenced(
@@ -146,6 +147,13 @@ def test_what_others_saw_is_shown_until_it_is_silenced(
     assert rule in found(plan(tmp_path, settings, **recipe), "warning")
     assert rule not in found(plan(tmp_path, {**settings, "silence": {rule: "seen otherwise"}}, **recipe), "warning")
     assert not {rule} & {*found(plan(tmp_path, {}), "warning")}
+
+
+def test_graphs_over_hosts_are_well_without_them_or_in_a_later_release(tmp_path: Path) -> None:
+    for release, flags in (("0.5.12", {"disable-cuda-graph": True}), ("0.5.20", {})):
+        recipe = {"image": RECIPE["image"] | {"release": release}}
+        shown = found(plan(tmp_path, {"hosts": ["a", "b"], "flags": flags}, **recipe), "warning")
+        assert "sglang-graphs-group" not in shown
 
 
 @pytest.mark.parametrize(("release", "rules"), [("0.5.9", ["sglang-tls"]), ("0.5.23", [])])

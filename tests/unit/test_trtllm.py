@@ -250,3 +250,12 @@ def test_images_are_known_by_their_names() -> None:
     assert image_facts(reference) == {"reference": reference, "family": "ngc", "release": "1.3.0rc13"}
     older = "nvcr.io/nvidia/tensorrt-llm/release:spark-single-gpu-dev"
     assert image_facts(older) == {"reference": older, "family": "ngc", "release": None}
+
+
+@pytest.mark.parametrize("backend", ["tensorrt", "trt"])
+def test_the_old_backend_is_named(tmp_path: Path, backend: str) -> None:
+    assert "trtllm-backend" in found(plan(tmp_path, {"flags": {"backend": backend}}), "warning")
+    assert "trtllm-backend" not in found(plan(tmp_path, {"flags": {"backend": "pytorch"}}), "warning")
+    of_recipe = {"flags": {**RECIPE.get("flags", {}), "backend": backend}}
+    assert "trtllm-backend" in found(plan(tmp_path, {}, **of_recipe), "warning")
+    assert "trtllm-backend" not in found(plan(tmp_path, {"flags": {"backend": None}}, **of_recipe), "warning")

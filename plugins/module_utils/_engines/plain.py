@@ -10,9 +10,10 @@ from .._base.findings import Finding, error
 from .._base.layers import Layer, Value
 from .._facts.models.checkpoint import Checkpoint
 from . import openai
-from .interface import Choice, Example, Launch, Proposal
+from .interface import Choice, Example, Facts, Launch, Proposal
 from .options import first_of
 from .placed import Overlays, Placed
+from .reports import request_of
 
 
 def divided(placed: Placed, rule: str, tensor: Sequence[str], pipeline: Sequence[str]) -> Iterator[Finding]:
@@ -45,6 +46,9 @@ class Plain(ABC):
 
     def overlays(self, placed: Placed) -> Overlays:
         return Overlays()
+
+    def request(self, facts: Facts) -> dict[str, Any] | None:
+        return request_of(facts)
 
     def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
         return Layer("computed", {})

@@ -12,12 +12,13 @@ from ..._base.sizes import quantity
 from ..._facts.models.checkpoint import Checkpoint
 from ..._on_host.rank.probes import Probes, Request
 from ..declaration import Workload
-from ..interface import EngineSpec, Facts, Launch, Proposal, ServiceSizing
+from ..interface import EngineSpec, Launch, Proposal, ServiceSizing
 from ..memory.boots import BootLog
 from ..memory.budget import Share
 from ..observed import Observed
 from ..placed import Host, Placed
 from ..plain import Plain
+from ..reports import reported
 from . import launch, lint, probes, propose, sizing
 from .boot_log import parse_boot_log
 from .spec import RPC_CACHE, SPEC
@@ -131,8 +132,5 @@ class LlamaCpp(Plain):
     def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
         return Layer("computed", {})
 
-    def request(self, facts: Facts) -> dict[str, Any] | None:
-        return lint.request_of(facts)
-
     def judge(self, request: Mapping[str, object], place: Place) -> Sequence[Finding]:
-        return lint.judge(request, place)
+        return [*lint.judge(request, place), *reported(request, place)]

@@ -6,25 +6,13 @@ from typing import Any
 
 from ..._base.findings import Finding, did_you_mean, error, hint
 from ..._base.place import Place
-from ..interface import Facts
 from .catalogue import Option, Release, load
 
 _SOURCE = "llama-server --help"
 
 
-def request_of(facts: Facts) -> dict[str, Any]:
-    """What `judge` is asked. host: what a host alone knows, of which nothing is judged yet."""
-    placed = facts.placed
-    return {
-        "flags": {name: decided.value for name, decided in placed.flags.items()},
-        "host": {},
-        "release": placed.image["release"],
-        "silence": [*placed.silence],
-    }
-
-
 def judge(request: Mapping[str, Any], place: Place) -> list[Finding]:
-    """The findings on a request of `request_of`. place: the service's."""
+    """The findings on a request of `reports.request_of`. place: the service's."""
     release = load().get(request["release"] or "")
     found = [_not_judged(request, place)]
     if release is not None:

@@ -11,7 +11,7 @@ from ..._base.place import Place
 from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
 from ..declaration import Workload
-from ..interface import EngineSpec, Facts, Launch
+from ..interface import EngineSpec, Launch
 from ..interface import ServiceSizing as AnySizing
 from ..memory.boots import BootLog
 from ..memory.budget import Share
@@ -19,9 +19,9 @@ from ..observed import Observed
 from ..options import Judged, judge
 from ..placed import Host, Placed
 from ..plain import Plain, divided
+from ..reports import reported
 from . import catalogue, launch, probes, sizing
 from .boot_log import parse_boot_log
-from .reports import reported
 from .spec import PIPELINE, SPEC, TENSOR, image_facts
 
 _BY = Judged("sglang", "SGLang", "sglang/srt/server_args.py")
@@ -78,20 +78,6 @@ class Sglang(Plain):
 
     def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
         return sizing.memory_flags(placed, shares)
-
-    def request(self, facts: Facts) -> dict[str, Any] | None:
-        placed = facts.placed
-        sees = None if placed.config is None else "vision_config" in placed.config
-        return {
-            "flags": {name: decided.value for name, decided in placed.flags.items()},
-            "host": {},
-            "hosts": len(placed.hosts),
-            "image": placed.image["reference"],
-            "model": f"{placed.model['repository']} {placed.model['quantization'] or ''}".lower(),
-            "sees": sees,
-            "release": placed.image["release"],
-            "silence": [*placed.silence],
-        }
 
     def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
         found = judge(_BY, catalogue.load(), request["release"], request["flags"], place)

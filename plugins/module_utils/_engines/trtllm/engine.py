@@ -14,13 +14,14 @@ from ..._facts.models.purpose import CHAT
 from ..._on_host.rank.probes import Probes, Request
 from .. import openai, ray
 from ..declaration import Workload
-from ..interface import EngineSpec, Facts, Launch, ServiceSizing
+from ..interface import EngineSpec, Launch, ServiceSizing
 from ..memory.boots import BootLog
 from ..memory.budget import Share
 from ..observed import Observed
 from ..options import Judged, judge
 from ..placed import Host, Placed
 from ..plain import Plain
+from ..reports import reported
 from . import catalogue, launch, sizing
 from .spec import SPEC, image_facts
 
@@ -106,15 +107,6 @@ class TrtLlm(Plain):
     def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
         return sizing.memory_flags(placed, shares)
 
-    def request(self, facts: Facts) -> dict[str, Any] | None:
-        placed = facts.placed
-        return {
-            "flags": {name: decided.value for name, decided in placed.flags.items()},
-            "host": {},
-            "release": placed.image["release"],
-            "silence": [*placed.silence],
-        }
-
     def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
         found = judge(_BY, catalogue.load(), request["release"], request["flags"], place)
-        return [finding for finding in found if finding.rule not in request["silence"]]
+        return [finding for finding in [*found, *reported(request, place)] if finding.rule not in request["silence"]]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._base.findings import Finding, error, hint, warning
+from ..._base.findings import Finding, error
 from ..._base.layers import Layer, Value, merge
 from ..._base.place import Place
 from ..._facts.models.purpose import CHAT
@@ -29,8 +29,6 @@ _WITH_FILE = ("-c", f'printf \'%s\' "$0" > {_FILE} && exec "$@"')
 _NUMBERS, _MAIN = re.compile(r"(\d+)\.(\d+)"), "0.0.0+"
 _REVISIONS_SINCE = _RAY_SINCE = (1, 2)
 _ORCHESTRATOR = "orchestrator_type"
-# Where gpt-oss finds the vocabularies that it would fetch (NVIDIA playbook, trt-llm).
-_VOCABULARIES = "TIKTOKEN_ENCODINGS_BASE"
 
 
 def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
@@ -105,7 +103,7 @@ def _variables(placed: Placed, host: Host) -> dict[str, Any]:
 
 
 def problems(placed: Placed) -> Iterator[Finding]:
-    """What can't be, and what others saw go wrong on a GB10."""
+    """What can't be."""
     if placed.recipe["kind"] != CHAT:
         yield error(
             "trtllm-kind",
@@ -134,7 +132,6 @@ def problems(placed: Placed) -> Iterator[Finding]:
             remedy="take it out; fleet_gateway gives a model the names that clients use",
             source="tensorrt_llm/serve/openai_server.py",
         )
-    yield from _reported(placed)
 
 
 def _is_before(release: str | None, since: tuple[int, int]) -> bool:
@@ -167,28 +164,3 @@ def _orchestrated(placed: Placed) -> Iterator[Finding]:
                 expected="nothing: it follows from the number of hosts",
                 remedy="take it out",
             )
-
-
-def _reported(placed: Placed) -> Iterator[Finding]:
-    repository, reference = placed.model["repository"].lower(), placed.image["reference"]
-    if "nemotron-3-super" in repository and reference.endswith("release:1.2.0rc6"):
-        yield warning(
-            "trtllm-nemotron-super",
-            placed.place.below("image"),
-            found=f"{placed.model['repository']} with 1.2.0rc6",
-            expected="a later image",
-            remedy="take 1.3.0rc13 or newer, and watch its first load",
-            reason="one host hung for an hour while it read these weights with that image",
-            source="NVIDIA/dgx-spark-playbooks, issue 78",
-            kind="combination",
-        )
-    if "gpt-oss" in repository and _VOCABULARIES not in {**placed.recipe["env"], **placed.settings["env"]}:
-        yield hint(
-            "trtllm-vocabularies",
-            placed.place.below("env"),
-            found=f"no {_VOCABULARIES}, so that a start fetches two vocabularies from the internet",
-            expected="a folder with o200k_base.tiktoken and cl100k_base.tiktoken",
-            remedy="mount one (recipe.mounts) and name it",
-            source="NVIDIA playbook, trt-llm",
-            kind="combination",
-        )

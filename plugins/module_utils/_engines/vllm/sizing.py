@@ -26,7 +26,7 @@ from . import adapters, host_memory
 from .activations import Start, counts, layer, peak, takes_images
 from .catalogue.version import Version, parse
 from .division import stage_layers
-from .kv import ServiceKv, kv_for_service
+from .kv import LONG_ALLOWED, ServiceKv, kv_for_service, overridden
 from .kv.config import keeps_nothing
 from .kv.release import requested_bytes
 from .placement import ESTIMATE, ESTIMATES_SINCE, group_layers
@@ -536,21 +536,8 @@ def _kv(
         return None, [_at_service(placed, finding) for finding in problem.findings]
 
 
-def overridden(config: Mapping[str, Any] | None, changes: Any) -> Mapping[str, Any] | None:
-    """config.json with ``--hf-overrides`` over it, part by part (vllm/transformers_utils/config.py, get_config)."""
-    if config is None or not isinstance(changes, Mapping):
-        return config
-    parts = {
-        key: overridden(config[key], value)
-        if isinstance(value, Mapping) and isinstance(config.get(key), Mapping)
-        else value
-        for key, value in changes.items()
-    }
-    return {**config, **parts}
-
-
 def _long_allowed(placed: Placed) -> bool:
-    variable = placed.environments[placed.head.name].get("VLLM_ALLOW_LONG_MAX_MODEL_LEN")
+    variable = placed.environments[placed.head.name].get(LONG_ALLOWED)
     return variable is not None and variable.value == "1"
 
 

@@ -92,7 +92,7 @@ def _hints(settings: Settings) -> list[Finding]:
         )
     if settings.drafter_assumed:
         found = "no config.json of the drafter"
-        remedy = "give it as draft_config in speculative_config"
+        remedy = "give it as draft_config in speculative_config; in a recipe, name it in model.draft.config"
         expected = "one layer like the model's is assumed"
         hints.append(
             memory_hint("kv-drafter", "flags.speculative_config", found=found, expected=expected, remedy=remedy)

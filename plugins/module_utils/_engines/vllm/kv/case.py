@@ -13,12 +13,14 @@ from ...._base.schema import Spec, check
 from . import pool
 from .answer import answer
 from .config import read_model
-from .flags import read_flags
+from .flags import from_json, read_flags
 from .inverse import least_bytes_to_serve, least_utilization
 from .model import Model
 from .release import parse_release
 from .settings import resolve
 from .trouble import bad_input, with_remedy
+
+LONG_ALLOWED = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 _GIB = 2**30
 _MOST_BYTES = 2**62
@@ -35,7 +37,7 @@ _KEYS: dict[str, Spec] = {
 
 
 def size_pool(case: object) -> dict[str, Any]:
-    """What vLLM would print for a case {config, flags, available_kv_bytes or available_kv_gib, vllm_version}.
+    """What vLLM would print for a case {config, flags, env, available_kv_bytes or available_kv_gib, vllm_version}.
 
     Returns the keys of a truth in kv-cases, bytes_per_request (one request of max_model_len, on a rank) and, where vLLM
     prints its lines and then stops, later_startup_error. With sequences and tokens_per_sequence also the inverse:
@@ -67,9 +69,12 @@ def _sized(case: object) -> dict[str, Any]:
         raise FleetError(*with_remedy(findings, remedy="write a plain number"))
     release = parse_release(case.get("vllm_version"))
     config = case.get("config")
-    model = read_model(load_config(config) if isinstance(config, str) else config, release)
+    config = load_config(config) if isinstance(config, str) else config
+    if isinstance(config, Mapping):
+        config = overridden(config, _changes(case.get("flags")))
+    model = read_model(config, release)
     flags = read_flags(case.get("flags"))
-    layout = pool.arrange(model, resolve(flags, model, release))
+    layout = pool.arrange(model, resolve(flags, model, release, _long_allowed(case.get("env"))))
     available = _available(values, flags.kv_cache_memory_bytes)
     inverse: dict[str, Any] = {}
     if "sequences" in values or "tokens_per_sequence" in values:
@@ -81,6 +86,19 @@ def _sized(case: object) -> dict[str, Any]:
             "kv-bytes", "case.available_kv_bytes", value=None, expected=expected, remedy="write a whole number"
         )
     return answer(pool.fill(layout, available), model) | inverse
+
+
+def _changes(flags: object) -> object:
+    """What --hf-overrides says, by whichever spelling."""
+    named = flags if isinstance(flags, Mapping) else {}
+    value = next((value for name, value in named.items() if str(name).replace("-", "_") == "hf_overrides"), None)
+    return from_json(value)
+
+
+def _long_allowed(env: object) -> bool:
+    if not isinstance(env, Mapping | None):
+        raise bad_input("kv-case", "case.env", value=env, expected="a map of variables", remedy="write NAME: value")
+    return str((env or {}).get(LONG_ALLOWED)) == "1"
 
 
 def _available(values: Mapping[str, Any], pinned: int | None) -> int | None:
@@ -103,6 +121,19 @@ def _inverse(layout: pool.Layout, values: Mapping[str, Any]) -> dict[str, Any]:
         total, other = values["total_memory_bytes"], values["non_kv_bytes"]
         inverse["gpu_memory_utilization"] = least_utilization(total, other, least, layout.settings.release)
     return inverse
+
+
+def overridden(config: Mapping[str, Any] | None, changes: object) -> Mapping[str, Any] | None:
+    """config.json with ``--hf-overrides`` over it, part by part (vllm/transformers_utils/config.py, get_config)."""
+    if config is None or not isinstance(changes, Mapping):
+        return config
+    parts = {
+        key: overridden(config[key], value)
+        if isinstance(value, Mapping) and isinstance(config.get(key), Mapping)
+        else value
+        for key, value in changes.items()
+    }
+    return {**config, **parts}
 
 
 def load_config(path: str) -> object:

@@ -97,15 +97,21 @@ def _plain_number(key: str, value: object) -> Any:
     return value
 
 
+def from_json(value: object) -> object:
+    """What a text of an option with parts says; anything else as it is."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value
+
+
 def _speculative(value: object, place: str) -> Mapping[str, Any] | None:
     """The map of --speculative-config; a text is read as its JSON."""
     if value is None:
         return None
-    if isinstance(value, str):
-        with contextlib.suppress(ValueError, RecursionError):
-            value = json.loads(value)
+    value = from_json(value)
     if not isinstance(value, Mapping):
-        remedy = 'write {"method": "mtp", "num_speculative_tokens": 1}'
+        remedy = 'write {"method": "ngram", "num_speculative_tokens": 1}, or leave it out'
         raise bad_input("kv-flags", place, value=value, expected="a map", remedy=remedy)
     spec: Spec = {
         "type": "map",

@@ -179,3 +179,12 @@ def unknown_quantization(launch: Launch) -> Hits:
     elif method and known and _METHOD_NAMES.get(method, method) not in known:
         stock = launch.family in (None, "upstream", "ngc")
         yield Hit("model", f"quant_method {show(method)}", severity="error" if stock else "warning")
+
+
+@rule("X29")
+def gemm_with_communication(launch: Launch) -> Hits:
+    """fuse_gemm_comms on a GB10."""
+    passes = launch.command.json("--compilation-config").get("pass_config")
+    asked = isinstance(passes, Mapping) and passes.get("fuse_gemm_comms") and "sp_min_token_num" not in passes
+    if launch.gb10 and asked:
+        yield Hit(argv("--compilation-config"), "fuse_gemm_comms: true")

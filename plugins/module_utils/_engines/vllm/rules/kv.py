@@ -19,6 +19,12 @@ def _tokens(launch: Launch) -> int | None:
     return int(text) if text.isdigit() and len(text) < 10 else None
 
 
+def _graphs(launch: Launch) -> str:
+    """The mode of the CUDA graphs."""
+    mode = launch.command.json("--compilation-config").get("cudagraph_mode", "FULL_AND_PIECEWISE")
+    return "NONE" if launch.switch("--enforce-eager") else str(mode).upper()
+
+
 @rule("R064")
 def dflash_fp8_kv(launch: Launch) -> Hits:
     """DFlash with an FP8 KV cache."""
@@ -148,3 +154,35 @@ def qwen36_mtp_loops(launch: Launch) -> Hits:
     """Qwen3.6-35B-A3B with MTP."""
     if launch.method == "mtp" and launch.model.is_(r".*/Qwen3\.6-35B-A3B.*"):
         yield Hit(argv("--speculative-config"), "method mtp")
+
+
+@rule("X25")
+def many_tools(launch: Launch) -> Hits:
+    """NVIDIA's Qwen3.6-35B-A3B-NVFP4 in a service with tools."""
+    tools = launch.service.tools is not False and launch.text("--tool-call-parser")
+    if launch.gb10 and launch.model.is_(r"nvidia/Qwen3\.6-35B-A3B-NVFP4") and tools:
+        yield Hit("model", show(launch.model.repository), severity="warning" if launch.service.tools else None)
+
+
+@rule("X26")
+def mtp_on_a_resumed_prefix(launch: Launch) -> Hits:
+    """MTP with prefix caching on a hybrid model on 0.27."""
+    if launch.gb10 and launch.method == "mtp" and launch.model.hybrid and launch.prefix_caching:
+        yield Hit(argv("--speculative-config"), "method mtp with prefix caching")
+
+
+@rule("X27")
+def turboquant_with_drafts(launch: Launch) -> Hits:
+    """A TurboQuant KV cache with speculation and full CUDA graphs."""
+    if launch.kv_dtype.startswith("turboquant") and launch.method and _graphs(launch).startswith("FULL"):
+        yield Hit(argv("--kv-cache-dtype"), f"{launch.kv_dtype} with method {launch.method}")
+
+
+@rule("X28")
+def nvfp4_drafter(launch: Launch) -> Hits:
+    """An NVFP4 drafter under CUDA graphs on 0.28."""
+    drafter = str(launch.speculation.get("model") or "")
+    built_in = launch.method == "mtp" and not drafter and launch.model.is_(r".*NVFP4-MTP")
+    own = "nvfp4" in drafter.lower() and drafter != launch.model.repository
+    if (built_in or own) and _graphs(launch) != "NONE" and not launch.speculation.get("enforce_eager"):
+        yield Hit(argv("--speculative-config"), show(drafter or launch.model.repository))
