@@ -56,6 +56,7 @@ SCHEMES = {
 }
 _ELEMENTS = {"fp8": 1.0, "q8_0": 1.06, "nvfp4": 0.5625, "q4_0": 0.5625, "auto": 2.0, "f16": 2.0, "bf16": 2.0}
 _ENGINES = ("vllm", "sglang", "trt-llm", "trtllm", "llama.cpp", "ollama")
+_SPELLINGS = {"llamacpp": "llama.cpp", "llamaserver": "llama.cpp", "tensorrtllm": "trt-llm", "trtllm": "trt-llm"}
 # Drafts a step that a drafter makes where a row does not say so.
 _USUAL = {"dflash": 7, "dspark": 7, "mtp": 1, "eagle3": 3}
 _OUTLIER = 0.15  # from this error on, as a logarithm, a row pulls no harder
@@ -89,7 +90,10 @@ def read(rows: Path, models: Path) -> list[Row]:
     written = yaml.safe_load(rows.read_text("utf-8"))
     known = yaml.safe_load(models.read_text("utf-8")) or {}
     known = known["models"] if isinstance(known, Mapping) and isinstance(known.get("models"), Mapping) else known
-    flat = [*_flat(written["runs"])] if isinstance(written, Mapping) and "runs" in written else written
+    flat: Any = written
+    if isinstance(written, Mapping):
+        by_id = ({"id": name, **row} for name, row in written.items() if isinstance(row, Mapping))
+        flat = [*(_flat(written["runs"]) if isinstance(written.get("runs"), list) else by_id)]
     flat = flat if isinstance(flat, list) else []
     return [_row(one if isinstance(one, Mapping) else {}, known, at) for at, one in enumerate(flat)]
 
@@ -109,22 +113,29 @@ def _flat(runs: Iterable[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
 
 
 def _number(value: object, default: float) -> float:
+    """A figure as rows write it: `4`, `"16,384"`, `8k`."""
+    if isinstance(value, str) and (
+        found := re.fullmatch(r"(\d+(?:\.\d+)?)(k?)", value.strip().lower().replace(",", ""))
+    ):
+        value = float(found[1]) * (1024 if found[2] else 1)
     good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST
     return float(value) if good and isinstance(value, int | float) else default
 
 
 def _row(row: Mapping[str, Any], models: Mapping[str, Any], at: int) -> Row:
     found = models.get(str(row.get("geometry"))) if isinstance(models, Mapping) else None
-    scheme = str(row.get("scheme", "")).lower()
+    scheme = str(row.get("scheme", "")).strip().lower()
     each = SCHEMES.get(scheme)
     model = found if isinstance(found, Mapping) else None
     shape = _shape(model, each or _guessed(scheme)) if model else _by_name(row, each or _guessed(scheme))
     hosts = max(1, int(_number(row.get("hosts"), 1)))
     stages = max(1, int(_number(row.get("pp"), 1)))
     tensor = max(1, int(_number(row.get("tp"), hosts // stages or 1)))
-    engine = str(row.get("engine", "")).lower()
-    eager = row.get("eager") is True
-    element = _ELEMENTS.get(str(row.get("kv") or "auto").lower(), 2.0)
+    word = str(row.get("engine", "")).strip().lower()
+    engine = _SPELLINGS.get(re.sub(r"[^a-z]", "", word), word)
+    eager = str(row.get("eager")).strip().lower() == "true"
+    kept = str(row.get("kv") or "auto").strip().lower()
+    element = next((each for name, each in _ELEMENTS.items() if kept.startswith(name)), 2.0)
     setup = speed.Setup(
         engine,
         str(row.get("kernel") or ""),
@@ -148,7 +159,7 @@ def _row(row: Mapping[str, Any], models: Mapping[str, Any], at: int) -> Row:
     assumed = setup.drafts is not None and setup.drafts.accepted is None
     names = ("source", "model", "scheme", "engine", "release", "kernel", "eager", "kv", "hosts", "tp", "pp")
     return Row(
-        str(row.get("id", f"row {at + 1}")),
+        f"row {at + 1}" if row.get("id") is None else str(row["id"]),
         str(model.get("family", "")) if model else "",
         f"{row.get('source')} {row.get('model')}",
         " ".join(str(row.get(name)) for name in names) + str(setup.drafts and setup.drafts.count),

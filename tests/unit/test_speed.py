@@ -106,6 +106,40 @@ def test_a_forecast_is_printed_for_whatever_a_row_holds(tmp_path: Path, capsys: 
     assert widths["a"] < widths["drafts"] and widths["a"] < widths["unknown"]
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"conc": "4", "prompt": " 8192 "}, {"conc": 4, "prompt": 8192}),
+        ({"prompt": "8k"}, {"prompt": 8192}),
+        ({"prompt": "16,384"}, {"prompt": 16384}),
+        ({"hosts": "2", "tp": 2.0}, {"hosts": 2, "tp": 2}),
+        ({"kv": "fp8_e4m3"}, {"kv": "fp8"}),
+        ({"kv": "Q8_0"}, {"kv": "q8_0"}),
+        ({"engine": "vLLM"}, {"engine": "vllm"}),
+        ({"engine": "llama-cpp"}, {"engine": "llama.cpp"}),
+        ({"engine": "TensorRT-LLM"}, {"engine": "trt-llm"}),
+        ({"scheme": " FP8 "}, {"scheme": "fp8"}),
+        ({"eager": "true"}, {"eager": True}),
+        ({"spec": {"method": "MTP", "k": "3"}}, {"spec": {"method": "mtp", "k": 3}}),
+    ],
+)
+def test_a_row_in_other_words_is_the_same_row(written: dict[str, Any], meant: dict[str, Any]) -> None:
+    models = yaml.safe_load(TOOL.ROWS.read_text("utf-8"))["models"]
+    whole = {"geometry": "qwen2.5-7b", "scheme": "fp8", "engine": "vllm", "conc": 1, "prompt": 2048}
+    first, second = (TOOL.figures_of(TOOL._row({**whole, **row}, models, 0)) for row in (written, meant))
+    assert first == second
+
+
+def test_rows_by_id_and_rows_of_one_id_are_all_read(tmp_path: Path) -> None:
+    file, row = tmp_path / "rows.yml", {"geometry": "qwen2.5-7b", "scheme": "fp8", "engine": "vllm"}
+    file.write_text(yaml.safe_dump({"a": row, "b": row}), "utf-8")
+    assert [one.id for one in TOOL.read(file, TOOL.ROWS)] == ["a", "b"]
+    file.write_text(yaml.safe_dump([{**row, "id": 7}, {**row, "id": None}]), "utf-8")
+    assert [one.id for one in TOOL.read(file, TOOL.ROWS)] == ["7", "row 2"]
+    file.write_text("", "utf-8")
+    assert TOOL.read(file, TOOL.ROWS) == []
+
+
 SHAPE = speed.Shape(
     48, 2048, speed.Part(1e9, 1), speed.Part(), speed.Part(29e9, 0.5625), speed.Part(0.3e9, 2), 128, 8,
     (speed.Cache(48, 1024),), queries=4096,
