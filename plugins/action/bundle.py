@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base import sizes
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._base import sizes, worded
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import unwritten
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.build import Order, build, summary
@@ -81,13 +81,7 @@ def _part_bytes(written: str | None) -> int | None:
         return None
     read = sizes.quantity(int(written) if written.isdigit() else written)
     if read is None or read - _SHORT < LEAST_PART:
-        raise refusal(
-            "bundle-split",
-            "split",
-            found=str(written),
-            expected="a size from 2MiB on, as 4GiB",
-            remedy="write the largest file that the medium takes",
-        )
+        raise worded.refusal("bundle-split", "split", found=str(written))
     return read - _SHORT
 
 

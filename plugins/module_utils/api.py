@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
-from ._base.findings import error
+from ._base import worded
 from ._base.plan import Plan
 from ._base.yaml_text import read_yaml
 from ._engines.declaration import RecipeData
@@ -120,9 +120,7 @@ def import_recipe(source: str | Mapping[str, Any], name: str) -> Imported:
     try:
         recipe, findings = foreign.import_recipe(read_yaml(source) if isinstance(source, str) else source, name)
     except ValueError as cause:
-        unreadable = error(
-            "recipe-unreadable", name, found=str(cause), expected="a YAML map", remedy="correct the file"
-        )
+        unreadable = worded.error("recipe-unreadable", name, found=str(cause))
         recipe, findings = None, [unreadable]
     return {
         "recipe": recipe,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.manifest import KEY
@@ -24,13 +24,7 @@ def kept_key(inventory: Path) -> tuple[bytes, bytes]:
     """The bundle's key, secret and public, made where there is none. Raises FleetError where only the public one is."""
     secret, public = inventory / _SECRET, inventory / _PUBLIC
     if public.exists() and not secret.exists():
-        raise refusal(
-            "bundle-key",
-            str(secret),
-            found="there is no such file",
-            expected=f"the secret key of {public}, by which sites know their bundles",
-            remedy=f"copy it from the machine that made the first bundle; or remove {public} there and at the sites",
-        )
+        raise worded.refusal("bundle-key/kept-key", str(secret), public=public)
     if not secret.exists():
         made, known = new_key("gb10.fleet bundle")
         if keep(secret, made):
@@ -59,13 +53,7 @@ def used(inventory: Path) -> tuple[int, Path]:
 
 
 def _unreadable(file: Path, found: str) -> Exception:
-    return refusal(
-        "bundle-record",
-        str(file),
-        found=found,
-        expected="the serial of the newest bundle that was used",
-        remedy="take it from your last commit; without it, any bundle counts as newer",
-    )
+    return worded.refusal("bundle-record", str(file), found=found)
 
 
 def note_used(inventory: Path, bundle: Bundle) -> None:

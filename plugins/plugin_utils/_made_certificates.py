@@ -7,7 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import held
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import (
@@ -104,11 +105,4 @@ def ca_problems(ca: Path, now: datetime) -> Iterator[Finding]:
     except OSError as problem:
         found = f"{problem.filename} can't be read ({problem.strerror})"
     if found:
-        yield error(
-            "input-tls-ca",
-            str(ca),
-            found=found,
-            expected="the local CA and its key, as a run made them",
-            remedy=f"bring both back from a copy; or mv {ca.parent} {ca.parent}.damaged: a new CA is made, and every "
-            "client needs its certificate",
-        )
+        yield worded.error("input-tls-ca", str(ca), found=found, parent=ca.parent)

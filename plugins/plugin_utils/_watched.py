@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import host_error
+from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import progress_line
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
@@ -118,11 +118,5 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
 
 def _lost(host: str, what: str) -> dict[str, Any]:
     """The result of a job that was killed: Ansible's wrapper, killed with it, would never give it."""
-    finding = host_error(
-        "job-lost",
-        Place(host=host, thing=what),
-        found="its process ended without a result",
-        expected="a result",
-        remedy="look there for what killed it (journalctl -k), and run again: what has come is kept",
-    )
+    finding = worded.host_error("job-lost", Place(host=host, thing=what))
     return {"failed": True, "msg": finding.sentence(), "findings": [finding.as_dict()]}

@@ -31,7 +31,7 @@ INSIDE = {
     "_base/received": "_base/schema",
     "_base/findings": "_base/place",
     "_base/schema": "_base/findings _base/place _base/sizes",
-    "_base/addresses": "_base/findings _base/place",
+    "_base/addresses": "_base/findings _base/place _base/worded",
     "_base/reading": "_base/typed",
     "_base/secret_files": "_base/findings _base/place",
     "_base/staging": "_base/findings _base/layout _base/own_files _base/sizes",
@@ -40,7 +40,8 @@ INSIDE = {
     "_base/slice": "_base/declared_host",
     "_base/proofs": "_base/findings _base/gb10 _base/yaml_text",
     "_base/subject": "_base/declared_host _base/findings _base/gb10 _base/managed _base/place _base/plan "
-    "_base/reading _base/schema _base/slice",
+    "_base/reading _base/schema _base/slice _base/worded",
+    "_base/worded": "_base/findings _base/gb10 _base/place _base/yaml_text",
     "_base/typed": "_base/schema",
     "_host/probe": "_host/settings",
     "_stores/images": "_stores/transfer",

@@ -311,7 +311,7 @@ def test_the_page_explains_each_rule() -> None:
     folder = ROOT / "plugins" / "module_utils" / "_operations" / "export"
     for target, part in (("kubernetes", of_kubernetes), ("gpustack", of_gpustack)):
         sources = "".join((folder / f"{name}.py").read_text() for name in (target, "service"))
-        assert {*re.findall(r'"(export-[a-z-]+)"', sources)} == {*re.findall(r"`(export-[a-z-]+)`", part)}
+        assert {*re.findall(r'"(export-[a-z-]+)["/]', sources)} == {*re.findall(r"`(export-[a-z-]+)`", part)}
 
 
 def test_which_files_change() -> None:

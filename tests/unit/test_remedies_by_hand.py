@@ -22,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base import findings a
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
+from ansible_collections.gb10.fleet.plugins.module_utils._base.worded import rule_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import require
@@ -476,7 +477,8 @@ def rules_of_plans() -> set[str]:
     places = [*(UTILITIES / "_plan").glob("*.py"), *(UTILITIES / name for name in PLANNING)]
     files = [file for place in places for file in ([place] if place.suffix else sorted(place.rglob("*.py")))]
     texts = [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
-    words = {node.value for node in texts if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    constants = {node.value for node in texts if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    words = {rule_of(text) for text in constants}
     return {word for word in words if RULE.fullmatch(word)} - OPTIONS
 
 

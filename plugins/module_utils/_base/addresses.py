@@ -4,7 +4,8 @@
 import ipaddress
 from collections.abc import Callable, Iterator
 
-from .findings import Finding, error
+from . import worded
+from .findings import Finding
 from .place import Place
 
 EVERYWHERE = ("0.0.0.0", "::")
@@ -45,10 +46,4 @@ def from_its_host(listen: str) -> str:
 def wrong_listen(place: Place, listen: str) -> Iterator[Finding]:
     """place: of what declares it."""
     if not is_address(listen):
-        yield error(
-            "input-listen",
-            place.below("listen"),
-            found=f"{listen}, which is no address",
-            expected="an IP address of the host",
-            remedy="write one, as 10.0.0.5; 0.0.0.0 for all of them",
-        )
+        yield worded.error("input-listen", place.below("listen"), listen=listen)

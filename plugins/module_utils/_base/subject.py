@@ -19,6 +19,7 @@ from .plan import Plan
 from .reading import State
 from .schema import Spec
 from .slice import Api, MonitoringSlice, PhoenixSlice, Slice
+from .worded import rule_of, texts
 
 # The playbook that repairs what is ours; the rest is for a person.
 SITE = "site.yml"
@@ -101,17 +102,21 @@ class DriftContext:
         """The remedy of what the playbook repairs."""
         return f"ansible-playbook {SITE} -l {self.host}"
 
-    def differs(
-        self, severity: Severity, rule: str, place: str, *, service: str = "", remedy: str = "", **words: Any
+    def differs(self, severity: Severity, row: str, place: str, service: str = "", **values: object) -> Difference:
+        """A difference of this host whose words are a row of ``data/findings.yml``; the rest as of `difference`."""
+        return self.difference(severity, rule_of(row), place, service=service, **texts(row, values))
+
+    def difference(
+        self, severity: Severity, rule: str, place: str, *, service: str = "", remedy: str = "", **words: str
     ) -> Difference:
         """A difference of this host. Without a remedy it is one that site.yml puts right.
 
         place: what differs there. service: whose it is, if it is one service's. words: found and expected, and reason,
         source and diff where there are any.
         """
-        repair = {"remedy": remedy or self.converge(), "repairs": "" if remedy else SITE}
         at = Place(host=self.host, service=service, thing=place)
-        return Difference(severity, rule, at, **{**repair, **words})
+        words |= {"remedy": remedy or self.converge(), "repairs": "" if remedy else SITE}
+        return Difference(severity, rule, at, covers=(), **words)
 
 
 Obstacles = Iterator[Finding]

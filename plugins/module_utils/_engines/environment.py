@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from .._base import worded
 from .._base.findings import Finding, fabric_error, finding
 from .._base.gb10 import topologies
 from .._base.place import Place
@@ -192,27 +193,10 @@ def _unaddressed(usable: Usable, slices: Slices, place: Place) -> list[Finding]:
     findings = []
     for host, interfaces in usable.items():
         if any(interface["address"] is None for interface in interfaces):
-            findings.append(
-                fabric_error(
-                    "fabric-group-link-local",
-                    place,
-                    found=f"{host} has link-local addresses",
-                    expected="addresses that the plan knows",
-                    remedy="write mode: static in fleet_fabric",
-                    reason="the ranks get each other's addresses before they start",
-                )
-            )
+            findings.append(worded.fabric_error("fabric-group-link-local", place, host=host))
         elif not _common_segments(usable) and _as_ip(slices[host]["management"]["address"]) is None:
             address = slices[host]["management"]["address"]
-            findings.append(
-                fabric_error(
-                    "fabric-group-management",
-                    place,
-                    found=f'{host} is reached as "{address}"',
-                    expected="its management address, which a ring's ranks meet over",
-                    remedy=f"write ansible_host: <address> for {host} in the inventory",
-                )
-            )
+            findings.append(worded.fabric_error("fabric-group-management", place, host=host, address=address))
     return findings
 
 

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .._base.findings import Finding, error
+from .._base import worded
+from .._base.findings import Finding
 from .._base.place import Place
 
 # vLLM reads such numbers inside JSON since 0.20: 80m, 2.5G. Quoted text stays as it is.
@@ -125,10 +126,4 @@ def _set(target: dict[str, Any], path: Sequence[str], value: Any) -> bool:
 
 
 def _written_twice(name: str, keys: Sequence[str], place: Place) -> Iterator[Finding]:
-    yield error(
-        "option-written-twice",
-        place.below(name),
-        found=f"{' and '.join(dict.fromkeys(keys))}, which contradict each other",
-        expected=f"one value for {name}",
-        remedy=f"write {name} once, as one map with all its keys",
-    )
+    yield worded.error("option-written-twice", place.below(name), keys=" and ".join(dict.fromkeys(keys)), name=name)

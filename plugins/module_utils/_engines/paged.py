@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .._base.findings import Finding, hint, warning
+from .._base import worded
+from .._base.findings import Finding, hint
 from .._base.layers import Value
 from .._base.sizes import is_bytes, quantity, size
 from .._facts.models.config import ConfigJson, number
@@ -92,15 +93,14 @@ class PagedSizing:
     def _small(self, placed: Placed, tokens: int) -> Iterator[Finding]:
         declared = placed.settings["workload"].get("pool") not in (None, "least")
         if tokens < self.context * self.demand.max_num_seqs and not declared:
-            yield warning(
+            yield worded.warning(
                 "memory-pool-small",
                 placed.place.below("workload"),
-                found=f"the KV pool holds {tokens / self.context:.2f} requests of {self.context:,} tokens at once, of "
-                f"{self.demand.max_num_seqs}; further ones wait",
-                expected=f"{size(self.demand.kv_bytes)}, which hold them all",
-                remedy="write workload.pool: rest if requests are mostly shorter; else lower max_model_len or "
-                "max_num_seqs",
                 kind="memory",
+                tokens=tokens / self.context,
+                context=self.context,
+                max_num_seqs=self.demand.max_num_seqs,
+                kv_bytes=size(self.demand.kv_bytes),
             )
 
     def requested_bytes(self, flags: Mapping[str, Value], total: int) -> int | None:
@@ -227,12 +227,10 @@ def _unknown(placed: Placed, config: ConfigJson, settings: Settings, option: str
 
 def _not_measured(placed: Placed, settings: Settings) -> Iterator[Finding]:
     if not placed.recipe["memory"].get("calibrations"):
-        yield hint(
+        yield worded.hint(
             "memory-not-measured",
             placed.place,
-            found=f"beside weights and pool {placed.engine.spec.title} is planned to take {settings.aside_is}",
-            expected="a start on a GB10 that shows it",
-            remedy="watch its first start, and write what it took into memory.calibrations of the recipe",
-            source="docs/engines.md",
             kind="memory",
+            title=placed.engine.spec.title,
+            aside_is=settings.aside_is,
         )

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from .._base import worded
 from .._base.findings import Finding, did_you_mean, error
 from .._base.place import Place
 from .._base.plan import Plan
@@ -22,13 +23,7 @@ def choose(plan: Plan, scope: Scope, service: str) -> tuple[list[str], list[Find
     if scope == "fleet":
         return [*known], []
     if service:
-        problem = error(
-            "service-unknown",
-            "service",
-            found=f'no service "{service}"',
-            expected="a service of fleet_services",
-            remedy=did_you_mean(service, known),
-        )
+        problem = worded.error("service-unknown", "service", remedy=did_you_mean(service, known), service=service)
         return ([service], []) if service in known else ([], [problem])
     if scope == "one":
         known_ones = ", ".join(sorted(known)) or "none"
@@ -40,27 +35,15 @@ def choose(plan: Plan, scope: Scope, service: str) -> tuple[list[str], list[Find
     if scope == "groups" and not chosen:
         found = "no service on several hosts"
         remedy = "name two hosts in a service, or run site.yml for services on one"
-        return [], [
-            error(
-                "service-no-group",
-                Place(variable="fleet_services"),
-                found=found,
-                expected="at least one",
-                remedy=remedy,
-            )
-        ]
+        return [], [worded.error("service-no-group", Place(variable="fleet_services"), found=found, remedy=remedy)]
     return chosen, []
 
 
 def declared_and_retired(plan: Plan, retire: Sequence[str]) -> Iterator[Finding]:
     """Services that are declared and were ordered to be removed: one of the two is a mistake."""
     for name in sorted({*retire} & {*plan["services"]}):
-        yield error(
-            "service-declared",
-            f"-e retire={name}",
-            found=f"{name} is declared on {', '.join(plan['services'][name]['hosts'])}",
-            expected="a service that is no longer declared",
-            remedy=f"take it out of fleet_services, or leave {name} out of retire",
+        yield worded.error(
+            "service-declared", f"-e retire={name}", name=name, hosts=", ".join(plan["services"][name]["hosts"])
         )
 
 
@@ -73,13 +56,12 @@ def split_by_limit(plan: Plan, services: Sequence[str], hosts: Sequence[str], na
         wanted = plan["services"][name]["hosts"]
         missing = [host for host in wanted if host not in hosts]
         if missing and (len(missing) < len(wanted) or name == named):
-            yield error(
+            yield worded.error(
                 "service-split",
                 "--limit",
-                found=f"leaves out {', '.join(missing)} of {name}",
-                expected="all hosts of a service, or none",
-                remedy=f"add them: -l {','.join(sorted({*hosts, *missing}))}",
-                reason="the ranks of a service start, serve and end together",
+                missing=", ".join(missing),
+                name=name,
+                hosts=",".join(sorted({*hosts, *missing})),
             )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from .._base import worded
 from .._base.declared_host import HostData
 from .._base.findings import Finding, did_you_mean, error, warning
 from .._base.place import Place
@@ -163,12 +164,11 @@ def _overrides_of_no_service(settings: HostData, services: object) -> Iterator[F
         return  # named already
     declared = service_names(services)
     for name in sorted(settings["services"].keys() - declared):
-        yield error(
+        yield worded.error(
             "input-unknown-service",
             Place(variable="fleet_host").below("services", name),
-            found=f'no service "{name}"',
-            expected="a service of fleet_services",
             remedy=did_you_mean(name, declared),
+            name=name,
         )
 
 
@@ -208,15 +208,7 @@ def _of_the_fleet(key: str, inventory: Mapping[str, Any], findings: list[Finding
         if other is not value and other != value:
             remedy = "write it once, in group_vars/all of the inventory"
             found = f"{first} and {name} have different values"
-            findings.append(
-                error(
-                    "input-fleet-differs",
-                    Place(variable=key),
-                    found=found,
-                    expected="one value for the fleet",
-                    remedy=remedy,
-                )
-            )
+            findings.append(worded.error("input-fleet-differs", Place(variable=key), found=found, remedy=remedy))
             break
     return value
 
@@ -252,13 +244,7 @@ def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
 def _no_services(inventory: Mapping[str, Any]) -> Iterator[Finding]:
     """Services that nobody declares are removed, so that a missing declaration must not read as an empty one."""
     if inventory["hosts"] and not any("fleet_services" in host["variables"] for host in inventory["hosts"].values()):
-        yield error(
-            "input-no-services",
-            Place(variable="fleet_services"),
-            found="no host of the inventory has it",
-            expected=f"a map of services, in group_vars/all of {inventory['folder']}",
-            remedy="write it there, or `fleet_services: {}` if no service is to run: what runs would then be removed",
-        )
+        yield worded.error("input-no-services", Place(variable="fleet_services"), folder=inventory["folder"])
 
 
 def _same_addresses(hosts: Iterable[Host]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .._base import worded
 from .._base.addresses import EVERYWHERE, is_loopback, wrong_listen
 from .._base.findings import Finding, error, unknown_host
 from .._base.forms import forms
@@ -138,24 +139,12 @@ def _divided(place: Place, service: ServiceData) -> Iterator[Finding]:
 
 
 def _taken(place: Place, replica: str) -> Finding:
-    return error(
-        "input-replicas",
-        place.below("replicas"),
-        found=f"a service {replica} is declared too",
-        expected="names NAME-1 to NAME-N for the replicas alone",
-        remedy=f"give fleet_services.{replica} another name",
-    )
+    return worded.error("input-replicas/taken", place.below("replicas"), replica=replica)
 
 
 def _what(place: Place, service: ServiceData) -> Iterator[Finding]:
     if service["recipe"] is None and not isinstance(service["model"].get("repository"), str):
-        yield error(
-            "input-no-model",
-            place,
-            found="neither recipe nor model",
-            expected="what is to be served",
-            remedy="write recipe: NAME (recipes/ has them), or model: ORGANISATION/NAME, the hub's id",
-        )
+        yield worded.error("input-no-model", place)
 
 
 def _placement(place: Place, chosen: list[str], hosts: Mapping[str, Host]) -> Iterator[Finding]:
@@ -166,13 +155,7 @@ def _placement(place: Place, chosen: list[str], hosts: Mapping[str, Host]) -> It
         elif host not in hosts:
             yield unknown_host(place.below("hosts"), host, hosts)
         elif chosen.count(host) > 1:
-            yield error(
-                "input-host-twice",
-                place.below("hosts"),
-                found=f'"{host}" stands there twice',
-                expected="each host once",
-                remedy="a GB10 has one GPU, so one rank a host: remove one",
-            )
+            yield worded.error("input-host-twice/placement", place.below("hosts"), host=host)
 
 
 def _tls(
@@ -196,12 +179,8 @@ def _declared_twice(place: Place, service: ServiceData) -> Iterator[Finding]:
     ):
         asked, written = service["workload"].get(size), service["flags"].get(flag)
         if asked is not None and written is not None and (quantity(asked) or asked) != (quantity(written) or written):
-            yield error(
-                "input-declared-twice",
-                place.below("flags", flag),
-                found=f"{written}, and {asked} as workload.{size}",
-                expected="one of the two",
-                remedy=f"remove one; the memory plan reads workload.{size}",
+            yield worded.error(
+                "input-declared-twice", place.below("flags", flag), written=written, asked=asked, size=size
             )
 
 
@@ -213,12 +192,8 @@ def _ports_of_the_host(place: Place, service: ServiceData, hosts: Mapping[str, H
     for port in ports_on_head(service["port"], service["hosts"]):
         who, everywhere = taken.get(port, ("", False))
         if who and (everywhere or local):
-            yield error(
-                "input-port-of-the-host",
-                place.below("port"),
-                found=f"port {port} of {service['hosts'][0]} is that of {who}",
-                expected="a port at which nothing else listens",
-                remedy="write another port, as 8000",
+            yield worded.error(
+                "input-port-of-the-host", place.below("port"), port=port, first_host=service["hosts"][0], who=who
             )
 
 
@@ -245,10 +220,6 @@ def _port_clashes(services: Mapping[str, ServiceData]) -> Iterator[Finding]:
         holders = {port: taken.setdefault((head, port), name) for port in ports}
         clashes = [(port, other) for port, other in holders.items() if other != name]
         for port, other in clashes[:1]:
-            yield error(
-                "input-port-twice",
-                Place(service=name).below("port"),
-                found=f"port {port} of {head} is already that of fleet_services.{other}",
-                expected="a port of its own",
-                remedy="write another port",
+            yield worded.error(
+                "input-port-twice/port-clashes", Place(service=name).below("port"), port=port, head=head, other=other
             )

@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from .._base import worded
 from .._base.findings import Finding, error
 from .._base.yaml_text import written_twice
 
@@ -23,13 +24,7 @@ def declared_twice(texts: Mapping[str, str]) -> Iterator[Finding]:
     """
     for file, text in sorted(texts.items()):
         for key, line, before in written_twice(text):
-            yield error(
-                "input-key-twice",
-                f"{file}, line {line}",
-                found=f'"{key}" is written twice, first in line {before}',
-                expected="each key once",
-                remedy="give one of them another name, or remove it: the first would count for nothing",
-            )
+            yield worded.error("input-key-twice", f"{file}, line {line}", key=key, before=before)
 
 
 # Folders of an owner's site that hold no inventory. Ansible reads them as one where it is given the site's folder.

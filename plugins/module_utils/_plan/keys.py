@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from .._base import secret_files
+from .._base import secret_files, worded
 from .._base.findings import Finding, error
 from .._base.place import Place
 from .._engines.declaration import ServiceData
@@ -26,13 +26,7 @@ def key_file(service_name: str, service: ServiceData, folder: Path) -> Iterator[
     if service["open"]:
         service["api_key_file"] = None
         if named:
-            yield error(
-                "input-key-file",
-                place.below("open"),
-                found="true, and api_key_file as well",
-                expected="one of the two",
-                remedy="remove open to ask clients for the key, or api_key_file to ask nobody",
-            )
+            yield worded.error("input-key-file/key-file", place.below("open"))
         return
     path, place = folder / (named or f"{MADE}/{service_name}.key"), place.below("api_key_file")
     service["api_key_file"] = str(path)
@@ -43,13 +37,7 @@ def key_file(service_name: str, service: ServiceData, folder: Path) -> Iterator[
         )
         yield from key_problems(place, path, text) if text is not None else ()
     elif other := _in_the_way(path):
-        yield error(
-            "input-key-file",
-            place,
-            found=f"{other} is in the way of the key that is made",
-            expected=f"nothing at {path}, or a file with the key",
-            remedy=f"mv {other} {other}.damaged",
-        )
+        yield worded.error("input-key-file/key-file-that", place, other=other, path=path)
 
 
 def secret_file(place: Place, path: Path, what: str) -> Iterator[Finding]:
@@ -74,10 +62,4 @@ def key_problems(place: Place, path: Path, text: str) -> Iterator[Finding]:
     words = text.strip()
     if not _KEY.fullmatch(words):
         fault = "is empty" if not words else "holds something else, or more than one word"
-        yield error(
-            "input-key-file",
-            place,
-            found=f"{path} {fault}",
-            expected="one key of at least 16 characters of A-Z, a-z, 0-9 and ._~+/=-, which begins with no -",
-            remedy=f"(umask 077; openssl rand -hex 32 > {path})",
-        )
+        yield worded.error("input-key-file/key-problems", place, path=path, fault=fault)

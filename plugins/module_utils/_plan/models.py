@@ -4,7 +4,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from .._base.findings import Finding, error
+from .._base import worded
+from .._base.findings import Finding
 from .._base.place import Place
 from .._engines.declaration import RecipeData, ServiceData
 from .._engines.recipes.derive import derive
@@ -39,13 +40,7 @@ def _at(findings: Iterable[Finding], place: Place) -> Iterator[Finding]:
 
 
 def _unread(repository: str, place: Place) -> Finding:
-    return error(
-        "model-unread",
-        place.below("model"),
-        found=f"no recipe for {repository}, and nothing is known of it",
-        expected="a recipe, or what was read of the model once",
-        remedy=f"ansible-playbook gb10.fleet.recipe_new -e model={repository}",
-    )
+    return worded.error("model-unread", place.below("model"), repository=repository)
 
 
 def wanted_files(services: object) -> dict[str, str]:

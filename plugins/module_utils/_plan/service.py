@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .._base import layout
+from .._base import layout, worded
 from .._base.findings import Finding, error, hint, warning
 from .._base.gb10 import default_layer
 from .._base.layers import Layer, Value, merge
@@ -52,12 +52,11 @@ def place(
     another = overrides.is_another_model(recipe["model"], settings["model"])
     if another:
         findings.append(
-            hint(
+            worded.hint(
                 "service-model-of-another",
                 where.below("model", "repository"),
-                found=f"{model['repository']}, and the recipe is for {recipe['model']['repository']}",
-                expected="a recipe of this model",
-                remedy="take recipe out, and the one for this model is taken or derived",
+                repository=model["repository"],
+                recipe_repository=recipe["model"]["repository"],
             )
         )
         recipe, wrong = overrides.without_its_model(recipe, where.below("model", "repository"))
@@ -137,35 +136,17 @@ def _host_count(placed: Placed) -> Iterator[Finding]:
 
 def _without_tls(placed: Placed) -> Iterator[Finding]:
     if placed.tls and placed.engine.spec.tls is None:
-        yield error(
-            "service-tls-engine",
-            placed.place.below("tls"),
-            found=f"{placed.engine.spec.title} speaks no TLS by itself",
-            expected="tls: none",
-            remedy="write it, listen: 127.0.0.1, and put a proxy of your own before it",
-        )
+        yield worded.error("service-tls-engine", placed.place.below("tls"), title=placed.engine.spec.title)
 
 
 def _without_traces(placed: Placed) -> Iterator[Finding]:
     if placed.tracing and not placed.engine.spec.trace_headers:
-        yield error(
-            "service-tracing-engine",
-            placed.place.below("tracing"),
-            found=f"{placed.engine.spec.title} sends no traces",
-            expected="no tracing, or an engine that has it",
-            remedy="take it out",
-        )
+        yield worded.error("service-tracing-engine", placed.place.below("tracing"), title=placed.engine.spec.title)
 
 
 def _without_key(placed: Placed) -> Iterator[Finding]:
     if placed.key_file and not placed.engine.spec.key.target:
-        yield error(
-            "service-key-engine",
-            placed.place.below("api_key_file"),
-            found=f"{placed.engine.spec.title} asks nobody for a key",
-            expected="open: true, behind a gateway, which asks, or at an address that nobody else reaches",
-            remedy="write open: true and let fleet_gateway serve its model: then gateways alone reach its port",
-        )
+        yield worded.error("service-key-engine", placed.place.below("api_key_file"), title=placed.engine.spec.title)
 
 
 def _without_files(placed: Placed) -> Iterator[Finding]:
@@ -174,12 +155,11 @@ def _without_files(placed: Placed) -> Iterator[Finding]:
     files = {"file": model.get("file"), "mmproj": model.get("mmproj"), "draft.file": model.get("draft", {}).get("file")}
     for key, file in files.items():
         if file and not placed.engine.spec.single_files:
-            yield error(
+            yield worded.error(
                 "service-model-file",
                 placed.place.below("model", *key.split(".")),
-                found=f"{file}, for {placed.engine.spec.title}, which loads a repository whole",
-                expected="a model without it, or an engine that loads single files",
-                remedy="take it out, or write engine: llama.cpp in the recipe",
+                file=file,
+                title=placed.engine.spec.title,
             )
 
 

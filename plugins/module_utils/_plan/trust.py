@@ -5,7 +5,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 
-from .._base import layout
+from .._base import layout, worded
 from .._base.findings import Finding, error
 from .._base.place import Place
 from .._engines.declaration import DraftData, ModelData
@@ -60,13 +60,7 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
         yield from _development(placed)
     for folder in placed.adapter_folders:
         if not re.fullmatch(MOUNTED, folder):
-            yield error(
-                "service-adapter-folder",
-                placed.place,
-                found=f"{folder!a} as the folder of an adapter",
-                expected="an absolute path without .., comma and control characters, as its container gets it",
-                remedy="write that path among the flags",
-            )
+            yield worded.error("service-adapter-folder", placed.place, folder=folder)
 
 
 def _mounts(placed: Placed, recipe: Place) -> Iterator[Finding]:
@@ -214,13 +208,7 @@ def _targets(placed: Placed, recipe: Place) -> Iterator[Finding]:
         seen.add(target)
         if twice or _is_ours(target):
             why = "which the recipe names twice" if twice else "where no recipe puts anything"
-            yield error(
-                "service-target",
-                recipe.below(*keys),
-                found=f"{target} in the container, {why}",
-                expected="a path of its own: no folder of the system, of the models, of secrets or of this collection",
-                remedy="take it out of the recipe, or give it another target",
-            )
+            yield worded.error("service-target", recipe.below(*keys), target=target, why=why)
 
 
 def _is_ours(target: str) -> bool:

@@ -4,7 +4,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..._base.findings import Finding, error
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
 from ..._base.place import Place
@@ -45,41 +46,24 @@ class LlamaCpp(Plain):
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
         if "file" not in placed.model:
-            yield error(
-                "llama-model-file",
-                placed.place.below("model", "file"),
-                found="missing",
-                expected="the model's file in its repository, as Q4_K_M/model-00001-of-00003.gguf",
-                remedy="write it; a repository has the same model in many sizes",
-            )
+            yield worded.error("llama-model-file/problems", placed.place.below("model", "file"))
         if placed.is_group and ":server" in placed.image["reference"] and placed.image["family"] == "upstream":
-            yield error(
+            yield worded.error(
                 "llama-rpc-image",
                 placed.place.below("image"),
-                found=f"{placed.image['reference']} on {len(placed.hosts)} hosts",
-                expected="an image with rpc-server, which the project's own do not have",
-                remedy="name one host; or write image: {reference, family: custom, release} of one with rpc-server "
-                "(docs/image-build.md builds one)",
-                source="llama.cpp, .devops/cuda.Dockerfile: the stage server has llama-server alone",
+                reference=placed.image["reference"],
+                hosts=len(placed.hosts),
             )
         draft = placed.model.get("draft")
         if draft and "file" not in draft:
-            yield error(
-                "llama-model-file",
+            yield worded.error(
+                "llama-model-file/problems-draft",
                 placed.place.below("model", "draft", "file"),
-                found="missing",
-                expected=f"the draft model's file in {draft['repository']}",
-                remedy="write it; a repository has the same model in many sizes",
+                repository=draft["repository"],
             )
         kind = placed.recipe["kind"]
         if kind not in launch.KINDS:
-            yield error(
-                "llama-kind",
-                placed.place.below("kind"),
-                found=kind,
-                expected=f"one of {', '.join(launch.KINDS)}: llama-server has no requests of other kinds here",
-                remedy="write another engine in the recipe",
-            )
+            yield worded.error("llama-kind", placed.place.below("kind"), found=kind, kinds=", ".join(launch.KINDS))
 
     def workload_flags(self, workload: Workload) -> dict[str, Any]:
         many = quantity(workload.get("max_num_seqs"))
@@ -91,14 +75,7 @@ class LlamaCpp(Plain):
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
         mode = placed.flags["split-mode"].value if "split-mode" in placed.flags else "layer"
         if mode != "layer":
-            yield error(
-                "llama-split-mode",
-                placed.place.below("flags", "split-mode"),
-                found=str(mode),
-                expected="layer, the one way in which llama.cpp divides a model over hosts",
-                remedy="take it out",
-                source="llama.cpp, pull request 26610 (tensor over RPC, open)",
-            )
+            yield worded.error("llama-split-mode", placed.place.below("flags", "split-mode"), found=str(mode))
 
     def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
         return []

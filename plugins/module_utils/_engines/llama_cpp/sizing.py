@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, error, hint
 from ..._base.forms import forms
 from ..._base.gb10 import fact
@@ -137,12 +138,8 @@ def facts_of(config: Mapping[str, object] | None, name: str | None) -> tuple[Map
     facts, findings = check(_FORMS["facts"], config.get("gguf"), place)
     if not findings and len(facts["kv_heads"]) != len(facts["blocks"]):
         findings = [
-            error(
-                "schema-range",
-                place.below("kv_heads"),
-                found=f"{len(facts['kv_heads'])} layers",
-                expected=f"{len(facts['blocks'])}, as gguf.blocks has",
-                remedy="python tools/gguf_facts.py FILE.gguf writes both of the file's header",
+            worded.error(
+                "schema-range", place.below("kv_heads"), kv_heads=len(facts["kv_heads"]), blocks=len(facts["blocks"])
             )
         ]
     return (None, findings) if findings else (facts, [])
@@ -239,14 +236,7 @@ def _unknown(
             found = "nothing is known of the draft model's file"
         elif "spec-draft-device" in placed.flags:
             found = "a draft model on a device of its own"
-    yield hint(
-        "memory-not-judged",
-        placed.place,
-        found=f"{found}: no more of its cache and buffers is planned",
-        expected="a model.config made of the file's own header, of an architecture that is known",
-        remedy="python tools/gguf_facts.py FILE.gguf writes one (docs/extending.md)",
-        kind="memory",
-    )
+    yield worded.hint("memory-not-judged/unknown", placed.place, kind="memory", found=found)
 
 
 def slot_problems(placed: Placed) -> Iterator[Finding]:

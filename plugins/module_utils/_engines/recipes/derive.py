@@ -5,7 +5,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from ..._base.findings import Finding, error
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.gb10 import facts
 from ..._base.place import Place
 from ..._base.sizes import size
@@ -81,13 +82,7 @@ _MADE = ("image", "video", "audio", "speech", "3d")
 
 
 def _makes(repository: str, made: str) -> Finding:
-    return error(
-        "model-task",
-        Place(thing=f"model {repository}"),
-        found=f"a model that makes {made}, says the hub",
-        expected="one that answers in text, embeds, ranks or transcribes",
-        remedy="name another model; the engines here serve none of its kind",
-    )
+    return worded.error("model-task", Place(thing=f"model {repository}"), made=made)
 
 
 def _unclear(checkpoint: Checkpoint, file: str | None) -> Finding:
@@ -100,11 +95,10 @@ def _unclear(checkpoint: Checkpoint, file: str | None) -> Finding:
     which = f"none of {several}" if file and not meant(files, file) else f"several files: {several}"
     name = names[0][0] if names else ""
     model = f"{{repository: {repository}, file: {name}}}" if name.endswith(".gguf") else f"{repository}:{name}"
-    return error(
+    return worded.error(
         "model-gguf",
         Place(thing=f"model {repository}"),
         found=f"{named}{which}" if names else "no GGUF file of a model",
-        expected="one GGUF file, which llama.cpp loads",
         remedy=f"write model: {model}" if names else "name the repository without a size, or another one",
     )
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, Severity, error, finding, hint, ordered, warning
 from ..._base.forms import forms
 from ..._base.gb10 import fact
@@ -325,15 +326,7 @@ def _take_files(flags: dict[str, object], name: str, findings: list[Finding]) ->
                 f"put {file} into overlays/ of your recipe folder, and write flags {flag}: /overlays/{file} and an "
             )
             remedy += f"overlay {{target: /overlays/{file}, file: {file}, reason: ..., source: ...}}"
-            findings.append(
-                warning(
-                    "import-file",
-                    f"{name}.command",
-                    found=f"{flag} {file}, a file beside their recipe, is left out",
-                    expected="the checkpoint's own, or the file",
-                    remedy=remedy,
-                )
-            )
+            findings.append(worded.warning("import-file", f"{name}.command", remedy=remedy, flag=flag, file=file))
 
 
 def _memory_wish(flags: Mapping[str, object], project: str, name: str) -> dict[str, Any]:
@@ -356,15 +349,7 @@ def _kind(flags: Mapping[str, object], repository: str) -> str:
 def _of_another_engine(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dict[str, Any]:
     """What holds for a model whatever serves it; options, variables and image of another engine don't."""
     runtime = theirs["runtime"]
-    findings.append(
-        warning(
-            "import-runtime",
-            f"{name}.runtime",
-            found=f"{runtime}: its command, environment and image are left out",
-            expected="a vLLM runtime",
-            remedy="compare with vllm-project/recipes what the model needs of vLLM; nobody has shown this recipe",
-        )
-    )
+    findings.append(worded.warning("import-runtime", f"{name}.runtime", runtime=runtime))
     facts = model_of({}, theirs["model"])
     defaults = {key: value for key, value in theirs["defaults"].items() if key in _OF_ANY_ENGINE}
     if facts.tool_parsers:
@@ -383,9 +368,7 @@ def _mods(mods: list[str], name: str) -> Iterator[Finding]:
             yield hint("import-mod", f"{name}.mods", found=short, remedy=f"nothing: {_COVERED_MODS[short]}")
         else:
             remedy = "use an image that has the change, or declare the changed files as overlays"
-            yield warning(
-                "import-mod", f"{name}.mods", found=f"{short} patches the image", expected="no patch", remedy=remedy
-            )
+            yield worded.warning("import-mod", f"{name}.mods", remedy=remedy, short=short)
 
 
 def _model(
@@ -450,24 +433,12 @@ def _environment(
         text = str(value).lower() if isinstance(value, bool) else str(value)
         place = f"{name}.env.{key}"
         if key in secrets(engine):
-            findings.append(
-                warning(
-                    "import-secret",
-                    place,
-                    found="a secret",
-                    expected="a file",
-                    remedy="use api_key_file or HF's token file",
-                )
-            )
+            findings.append(worded.warning("import-secret", place))
         elif key in planned_env(engine):
             found, remedy = f"{key} {text}", planned_env(engine)[key].partition("; ")[2]
             findings.append(hint("import-planned", place, found=found, expected="what the plan decides", remedy=remedy))
         elif "$" in text:
-            findings.append(
-                warning(
-                    "import-variable", place, found=text, expected="a value", remedy="write the value in the service"
-                )
-            )
+            findings.append(worded.warning("import-variable", place, found=text))
         else:
             environment[key] = text
     return environment

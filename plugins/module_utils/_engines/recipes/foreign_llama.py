@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..._base.findings import Finding, error, hint, warning
+from ..._base import worded
+from ..._base.findings import Finding, error, hint
 from ..._facts.models.purpose import CHAT
 from ..interface import EngineSpec
 from ..llama_cpp.words import name_of, read_flags
@@ -44,24 +45,8 @@ def served(theirs: Mapping[str, Any], words: list[str] | None, name: str) -> Ser
     found = Served(repository, file, flags, host_counts(theirs), kind)
     if file is None:
         wanted = f"{size} of {repository}" if size else repository
-        found.findings.append(
-            warning(
-                "import-gguf",
-                f"{name}.model",
-                found=f"{wanted}, which the hub makes a file of",
-                expected="the name of that file",
-                remedy="write it in model.file, of a split one its first part; the plan refuses the recipe without it",
-            )
-        )
-    found.findings.append(
-        hint(
-            "import-config",
-            f"{name}.model",
-            found="the file's header is not known, so that no memory can be planned",
-            expected="what its header says",
-            remedy="python tools/gguf_facts.py FILE.gguf reads it: name it in model.config",
-        )
-    )
+        found.findings.append(worded.warning("import-gguf", f"{name}.model", wanted=wanted))
+    found.findings.append(worded.hint("import-config", f"{name}.model"))
     found.findings += take_planned(flags, _SPEC, name, ("hf-repo", "hf-file", "model"))
     return found
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, did_you_mean, error, warning
 from ..._base.foreign_files import content_of
 from ..._base.place import Place
@@ -117,31 +118,13 @@ def flag_problems(flags: Mapping[str, object], place: Place, engine: EngineSpec)
         elif _is_secret(name.split("-"), value):
             yield _secret(where)
         elif isinstance(value, list) and any(isinstance(item, str) and item.startswith("-") for item in value):
-            yield error(
-                "recipe-flag-value",
-                where,
-                found="a value that begins with a dash, which would be read as an option",
-                expected="values of this option alone",
-                remedy="write the other option under its own name",
-            )
+            yield worded.error("recipe-flag-value/flag-problems", where)
         elif value == []:
-            yield error(
-                "recipe-flag-value",
-                where,
-                found="an empty list",
-                expected="at least one value",
-                remedy="take it out or fill it",
-            )
+            yield worded.error("recipe-flag-value/flag-problems-empty", where)
         elif name in engine.calculated_flags and value is not None:
             yield from check(engine.calculated_flags[name], value, where)[1]
         elif not _is_json(value):
-            yield error(
-                "recipe-flag-value",
-                where,
-                found="a value that JSON can't hold",
-                expected="text, numbers, maps, lists",
-                remedy=_TAKE,
-            )
+            yield worded.error("recipe-flag-value/flag-problems-hold", where, remedy=_TAKE)
 
 
 def _abbreviated(name: str, engine: EngineSpec) -> str | None:
@@ -163,13 +146,7 @@ def _is_secret(words: Iterable[str], value: object) -> bool:
 
 def _secret(place: Place) -> Finding:
     """The value is not repeated: findings are printed and kept."""
-    return error(
-        "recipe-secret",
-        place,
-        found="a text under the name of a secret",
-        expected="no secret: `docker inspect`, ps and the plan show it",
-        remedy="let it name a file that the container mounts, or take it out",
-    )
+    return worded.error("recipe-secret", place)
 
 
 def planned_env(engine: EngineSpec) -> dict[str, str]:
@@ -204,13 +181,7 @@ def image_problems(image: ImageData, place: Place) -> Iterator[Finding]:
     """An image has a name of its own, or is built, and then its inputs name it."""
     named = [key for key in ("reference", "build") if image.get(key)]
     if len(named) != 1:
-        yield error(
-            "recipe-image",
-            place,
-            found=" and ".join(named) or "neither reference nor build",
-            expected="one of them",
-            remedy="write reference: with the image's name and tag, or build: with the name of a folder in builds",
-        )
+        yield worded.error("recipe-image", place, found=" and ".join(named) or "neither reference nor build")
     elif named == ["build"]:
         for key in ("digest", "identity"):
             if image.get(key):
@@ -237,34 +208,21 @@ def _overlay_problems(recipe: RecipeData, place: Place) -> Iterator[Finding]:
         kinds = [kind for kind in ("json_merge", "model_file", "file") if kind in overlay]
         if len(kinds) != 1:
             found = " and ".join(kinds) or "no content"
-            yield error(
-                "recipe-overlay",
-                where,
-                found=found,
-                expected="one of json_merge, model_file, file",
-                remedy="write exactly one",
-            )
+            yield worded.error("recipe-overlay/overlay-problems", where, found=found)
         elif kinds == ["json_merge"] and overlay["target"].startswith("/"):
             expected = "a file below the model's folder, such as config.json"
-            yield error(
-                "recipe-overlay",
+            yield worded.error(
+                "recipe-overlay/overlay-problems-name",
                 where.below("target"),
                 found=overlay["target"],
                 expected=expected,
-                remedy="write the file's name",
             )
 
 
 def _reason_problems(recipe: RecipeData, place: Place) -> Iterator[Finding]:
     for key in sorted(recipe["reasons"].keys() - recipe["flags"].keys() - recipe["env"].keys()):
         expected = "a key of flags or env"
-        yield error(
-            "recipe-reason",
-            place.below("reasons", key),
-            found="a reason for nothing",
-            expected=expected,
-            remedy="take it out",
-        )
+        yield worded.error("recipe-reason", place.below("reasons", key), expected=expected)
 
 
 def _unpinned(recipe: RecipeData, place: Place) -> Iterator[Finding]:
@@ -286,13 +244,12 @@ def _known_bad(recipe: RecipeData, place: Place) -> Iterator[Finding]:
 def _left_out(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     left_out = recipe["status"].get("left_out")
     if left_out:
-        yield warning(
+        yield worded.warning(
             "recipe-left-out",
             place.below("status", "left_out"),
-            found=f"{len(left_out)} {'thing' if len(left_out) == 1 else 'things'} of the recipe that it was imported "
-            f"from are not in it, the first: {left_out[0]}",
-            expected="all that the model needs",
-            remedy="take out each line of left_out in the recipe once you have seen to it",
+            left_out=len(left_out),
+            other_left_out="thing" if len(left_out) == 1 else "things",
+            first_left_out=left_out[0],
         )
 
 
@@ -411,15 +368,7 @@ class Library:
         stem = name.rpartition("/")[2].removesuffix(".yml")
         remedy = f"write model: {name} instead of recipe" if of_hub else self._instead(name[:80])
         remedy = f'write "{stem}"' if stem in self.recipes else remedy
-        return None, [
-            error(
-                "recipe-unknown",
-                place,
-                found=f'no recipe "{name}"',
-                expected=f"a usable recipe in {folders}",
-                remedy=remedy,
-            )
-        ]
+        return None, [worded.error("recipe-unknown", place, remedy=remedy, name=name, folders=folders)]
 
     def _instead(self, name: str) -> str:
         """A recipe of another model is no slip of the pen, however alike their names are."""
@@ -434,15 +383,7 @@ class Library:
         path = self._beside("configs", f"{name}.json")
         if path is None:
             known = {file.stem for folder in self.folders for file in (folder / "configs").glob("*.json")}
-            return None, [
-                error(
-                    "recipe-config",
-                    place,
-                    found=f'no config "{name}"',
-                    expected="a config",
-                    remedy=did_you_mean(name, known),
-                )
-            ]
+            return None, [worded.error("recipe-config", place, remedy=did_you_mean(name, known), name=name)]
         try:
             config = json.loads(content_of(path, _MOST_CONFIG))
         except (OSError, ValueError, RecursionError) as cause:
@@ -468,24 +409,16 @@ class Library:
             where = f"; it comes from {overlay['where']}" if "where" in overlay else ""
             remedy = f"put it there{where}"
             return None, [
-                error(
-                    "recipe-overlay-missing",
-                    place,
-                    found=f"no file {overlay['file']}",
-                    expected=str(folder),
-                    remedy=remedy,
+                worded.error(
+                    "recipe-overlay-missing/overlay", place, expected=str(folder), remedy=remedy, file=overlay["file"]
                 )
             ]
         try:
             found = hashlib.sha256(content_of(path, _MOST_OVERLAY)).hexdigest()
         except (OSError, ValueError) as cause:
             return None, [
-                error(
-                    "recipe-overlay-missing",
-                    place,
-                    found=f"{path} can't be read: {cause}",
-                    expected=f"a text of at most {_MOST_OVERLAY} bytes",
-                    remedy="put the right file there",
+                worded.error(
+                    "recipe-overlay-missing/overlay-read", place, path=path, cause=cause, most_overlay=_MOST_OVERLAY
                 )
             ]
         if overlay["sha256"] not in (None, found):
@@ -546,15 +479,7 @@ def load_all(folders: Sequence[Path], engines: Mapping[str, Engine] = ENGINES) -
     recipes: dict[str, Recipe] = {}
     for folder in folders:
         if not folder.is_dir():
-            findings.append(
-                error(
-                    "recipe-folder",
-                    str(folder),
-                    found="no such folder",
-                    expected="a folder of recipes",
-                    remedy="make it",
-                )
-            )
+            findings.append(worded.error("recipe-folder", str(folder)))
         for path in sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")]):
             recipe, problems = load(path, engines)
             findings += problems
@@ -580,14 +505,6 @@ def load(path: Path, engines: Mapping[str, Engine] = ENGINES) -> tuple[Recipe | 
     recipe, findings = parse(data, place, engines)
     if recipe and recipe["name"] != path.stem:
         expected = f'"{path.stem}", the file\'s name'
-        findings.append(
-            error(
-                "recipe-name",
-                place.below("name"),
-                found=f'"{recipe["name"]}"',
-                expected=expected,
-                remedy="make them equal",
-            )
-        )
+        findings.append(worded.error("recipe-name", place.below("name"), expected=expected, recipe=recipe["name"]))
         return None, findings
     return (Recipe(recipe["name"], recipe, path) if recipe else None), findings

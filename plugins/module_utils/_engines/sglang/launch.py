@@ -4,7 +4,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._base.findings import Finding, error
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.layers import Layer, Value, merge
 from ..interface import Launch
 from ..options import first_of, words_of
@@ -80,20 +81,7 @@ def problems(placed: Placed) -> Iterator[Finding]:
     """What can't be, alone or over hosts, before flags are decided."""
     kind = placed.recipe["kind"]
     if kind not in KINDS:
-        yield error(
-            "sglang-kind",
-            placed.place.below("kind"),
-            found=kind,
-            expected=f"one of {', '.join(KINDS)}: SGLang's answers to other requests are not known here",
-            remedy="write another engine in the recipe",
-        )
+        yield worded.error("sglang-kind", placed.place.below("kind"), found=kind, kinds=", ".join(KINDS))
     release = catalogue.load().get(placed.image["release"] or "")
     if placed.tls and release is not None and "ssl-certfile" not in release.options:
-        yield error(
-            "sglang-tls",
-            placed.place.below("tls"),
-            found=f"SGLang {release.version}, which speaks no TLS",
-            expected="a later release, as 0.5.15, or tls: none",
-            remedy="take a later image, or write tls: none, listen: 127.0.0.1, and put a proxy of your own before it",
-            source=f"sglang/srt/server_args.py, release {release.version}",
-        )
+        yield worded.error("sglang-tls", placed.place.below("tls"), version=release.version)

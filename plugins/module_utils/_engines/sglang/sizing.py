@@ -9,7 +9,8 @@ most. On a memory that CPU and GPU share, free is MemAvailable (since 0.5.9).
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._base.findings import Finding, error
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.layers import Layer
 from ..._base.sizes import MIB, quantity, size
 from .. import paged
@@ -122,12 +123,6 @@ def _unbalanced(placed: Placed, shares: Sequence[Share]) -> Iterator[Finding]:
         return
     least, most = min(share.free for share in shares), max(share.free for share in shares)
     if least < most * _ALIKE:
-        yield error(
-            "sglang-memory-unbalanced",
-            placed.place,
-            found=f"{size(least)} free on one of its hosts, {size(most)} on another",
-            expected="hosts whose free memory differs by less than a tenth: SGLang refuses to start on others",
-            remedy=f'write env: {{{_CHECK}: "false"}}, or move what else runs there',
-            source="sglang/srt/model_executor/model_runner.py, release 0.5.9",
-            kind="memory",
+        yield worded.error(
+            "sglang-memory-unbalanced", placed.place, kind="memory", least=size(least), most=size(most), check=_CHECK
         )

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from ..._base import secret_files
-from ..._base.findings import Finding, error, warning
+from ..._base import secret_files, worded
+from ..._base.findings import Finding, error
 from ..._base.forms import forms
 from ..._base.place import Place
 from ..declaration import ServiceData
@@ -49,13 +49,7 @@ def decide(service_name: str, service: ServiceData, folder: Path) -> Iterator[Fi
     )
     yield from headers_problems(file, path, text) if text is not None else ()
     if endpoint.scheme == "http":
-        yield warning(
-            "service-tracing-clear",
-            place.below("endpoint"),
-            found=f"headers that are secret, to {endpoint.netloc} without encryption",
-            expected="https://",
-            remedy="give the collector a certificate; or write what is not secret nowhere, and take headers_file out",
-        )
+        yield worded.warning("service-tracing-clear", place.below("endpoint"), netloc=endpoint.netloc)
 
 
 def _endpoint_problems(place: Place, written: str, protocol: str) -> Iterator[Finding]:
@@ -74,13 +68,7 @@ def _endpoint_problems(place: Place, written: str, protocol: str) -> Iterator[Fi
         found, remedy = f"{endpoint.path}, a path, which gRPC has none of", f"take it out, or write protocol: {HTTP}"
     else:
         return
-    yield error(
-        "input-tracing-endpoint",
-        place,
-        found=found,
-        expected="the URL of a collector, as the service's container reaches it",
-        remedy=remedy,
-    )
+    yield worded.error("input-tracing-endpoint", place, found=found, remedy=remedy)
 
 
 def headers_problems(place: Place, path: Path, text: str) -> Iterator[Finding]:

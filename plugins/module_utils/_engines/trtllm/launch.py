@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, error
 from ..._base.layers import Layer, Value, merge
 from ..._base.place import Place
@@ -105,32 +106,14 @@ def _variables(placed: Placed, host: Host) -> dict[str, Any]:
 def problems(placed: Placed) -> Iterator[Finding]:
     """What can't be."""
     if placed.recipe["kind"] != CHAT:
-        yield error(
-            "trtllm-kind",
-            placed.place.below("kind"),
-            found=placed.recipe["kind"],
-            expected=f"{CHAT}: trtllm-serve's answers to other requests are not known here",
-            remedy="write another engine in the recipe",
-        )
+        yield worded.error("trtllm-kind", placed.place.below("kind"), found=placed.recipe["kind"], chat=CHAT)
     yield from _orchestrated(placed)
     if placed.model["revision"] and _is_before(placed.image["release"], _REVISIONS_SINCE):
-        yield error(
-            "trtllm-revision",
-            placed.place.below("image", "release"),
-            found=f"TensorRT-LLM {placed.image['release']}, whose trtllm-serve has no --revision",
-            expected="1.2.0 or later: weights are pinned by their commit",
-            remedy="take a later image",
-            source="TensorRT-LLM, pull request 9498 (November 2025)",
-        )
+        yield worded.error("trtllm-revision", placed.place.below("image", "release"), release=placed.image["release"])
     named = placed.settings.get("served_name")
     if named and named != placed.model["repository"]:
-        yield error(
-            "trtllm-served-name",
-            placed.place.below("served_name"),
-            found=named,
-            expected=f"{placed.model['repository']}: most releases know a model by its repository alone",
-            remedy="take it out; fleet_gateway gives a model the names that clients use",
-            source="tensorrt_llm/serve/openai_server.py",
+        yield worded.error(
+            "trtllm-served-name", placed.place.below("served_name"), found=named, repository=placed.model["repository"]
         )
 
 
@@ -143,13 +126,8 @@ def _is_before(release: str | None, since: tuple[int, int]) -> bool:
 def _orchestrated(placed: Placed) -> Iterator[Finding]:
     """Ranks on several hosts are Ray's, and nobody writes that by hand."""
     if placed.is_group and _is_before(placed.image["release"], _RAY_SINCE):
-        yield error(
-            "trtllm-group",
-            placed.place.below("hosts"),
-            found=f"{len(placed.hosts)} hosts, and TensorRT-LLM {placed.image['release']}",
-            expected="1.2.0 or later: before it ranks begin by mpirun alone, which needs a login between containers",
-            remedy="take a later image, or name one host",
-            source="TensorRT-LLM, pull request 7520 (1.2.0rc1); NVIDIA playbook, trt-llm, run on two Sparks",
+        yield worded.error(
+            "trtllm-group", placed.place.below("hosts"), hosts=len(placed.hosts), release=placed.image["release"]
         )
     for flags, place in (
         (placed.recipe["flags"], Place(recipe=placed.recipe["name"])),
@@ -157,10 +135,6 @@ def _orchestrated(placed: Placed) -> Iterator[Finding]:
     ):
         extra = flags.get(EXTRA)
         if isinstance(extra, Mapping) and _ORCHESTRATOR in extra:
-            yield error(
-                "trtllm-orchestrator",
-                place.below("flags", EXTRA, _ORCHESTRATOR),
-                found=str(extra[_ORCHESTRATOR]),
-                expected="nothing: it follows from the number of hosts",
-                remedy="take it out",
+            yield worded.error(
+                "trtllm-orchestrator", place.below("flags", EXTRA, _ORCHESTRATOR), found=str(extra[_ORCHESTRATOR])
             )

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..._base.findings import Finding, error
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.layers import Value
 from ..._base.place import Place
 from ..._base.sizes import MIB, gib
@@ -187,15 +188,7 @@ def _count(name: str) -> _Count:
 
 
 def _refused(place: Place, name: str, cause: str) -> Finding:
-    return error(
-        "memory-connector",
-        place,
-        found=f"{name}: {cause}",
-        expected="kv_connector_extra_config with cpu_bytes_to_use, in bytes",
-        remedy="write kv_connector_extra_config: {cpu_bytes_to_use: 8589934592}, or another number of bytes",
-        source="vllm/v1/kv_offload/cpu/spec.py of 0.33.0",
-        kind="memory",
-    )
+    return worded.error("memory-connector", place, kind="memory", name=name, cause=cause)
 
 
 def _encoder_caches(flags: Settings, place: Place) -> Iterator[Finding]:

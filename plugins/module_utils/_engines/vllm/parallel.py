@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, error
 from ..._base.layers import Layer, Value
 from ..._base.place import Place
@@ -77,31 +78,16 @@ def problems(
     yield from _sizes(place, hosts, flags, shape)
     executor = flags[EXECUTOR].value
     if executor not in (RAY, NODES):
-        yield error(
-            "group-executor",
-            place.below("flags", EXECUTOR),
-            found=f'"{executor}"',
-            expected=f'"{RAY}" or "{NODES}"',
-            remedy=f'write "{NODES}" to have vLLM start the ranks by itself, or "{RAY}"',
-            reason="no other executor reaches a second host",
+        yield worded.error(
+            "group-executor/problems", place.below("flags", EXECUTOR), executor=executor, ray=RAY, nodes=NODES
         )
     elif executor == NODES and not _knows_nodes(version):
-        yield error(
-            "group-executor",
-            place.below("flags", EXECUTOR),
-            found=f'"{NODES}" with vLLM {version}',
-            expected="vLLM 0.11.1 or newer",
-            remedy=f'write "{RAY}", or take a newer image',
-            reason="--nnodes came with 0.11.1",
+        yield worded.error(
+            "group-executor/problems-with", place.below("flags", EXECUTOR), nodes=NODES, version=version, ray=RAY
         )
     if port > LAST_PORT:
-        yield error(
-            "group-port",
-            place.below("port"),
-            found=str(port),
-            expected=f"at most {LAST_PORT} for a service on several hosts",
-            remedy="write a lower port",
-            reason=f"its ranks take ports up to {MOST_ABOVE} above it, and Linux gives out those from 32768 on",
+        yield worded.error(
+            "group-port", place.below("port"), found=str(port), last_port=LAST_PORT, most_above=MOST_ABOVE
         )
 
 

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._base import layout
+from ..._base import layout, worded
 from ..._base.findings import Finding, error, warning
 from ..._base.layers import Layer, Value, merge
 from ..._base.place import Place
@@ -46,25 +46,18 @@ def own_middleware(placed: Placed) -> Iterator[Finding]:
         (placed.settings["flags"], placed.place),
     ):
         if "middleware" in flags:
-            yield error(
-                "service-middleware",
-                place.below("flags", "middleware"),
-                found=str(flags["middleware"]),
-                expected="no middleware beside the API key's, which guards every route",
-                remedy="leave it out, or write `open: true` in the service and guard the endpoint by your own proxy",
-            )
+            yield worded.error("service-middleware", place.below("flags", "middleware"), found=str(flags["middleware"]))
 
 
 def foreign_image(placed: Placed) -> Iterator[Finding]:
     """An image of another engine has no vllm to run."""
     engine = image_of(placed.image["reference"]).engine
     if engine:
-        yield error(
+        yield worded.error(
             "service-image-engine",
             placed.place.below("image", "reference"),
-            found=f"{placed.image['reference']}, an image of {engine}",
-            expected="an image that holds vLLM",
-            remedy="name an image of vLLM: vllm/vllm-openai, nvcr.io/nvidia/vllm, or a build of your own",
+            reference=placed.image["reference"],
+            engine=engine,
         )
 
 

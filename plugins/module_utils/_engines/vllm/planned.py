@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import FleetError, did_you_mean, error
 from ..._base.plan import Plan
 from ..._base.ranks import rank_of
@@ -18,15 +19,7 @@ def vllm_flags(plan: Plan, service: str, host: str | None = None) -> dict[str, A
     host = hosts[0] if host is None else host
     _require(host, hosts, f"{service} on host", "a host of this service")
     if planned[service]["engine"] != SPEC.name:
-        raise FleetError(
-            error(
-                "vllm-flags",
-                service,
-                found=f"the engine {planned[service]['engine']}",
-                expected="a service that vLLM serves",
-                remedy=f"read its words in hosts.{host}.services of the plan: container.arguments",
-            )
-        )
+        raise FleetError(worded.error("vllm-flags", service, engine=planned[service]["engine"], host=host))
     return {**rank_of(plan, service, host)["flags"]}
 
 

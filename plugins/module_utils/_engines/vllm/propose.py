@@ -4,7 +4,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..._base.findings import Finding, error, warning
+from ..._base import worded
+from ..._base.findings import Finding, warning
 from ..._base.gb10 import fact
 from ..._facts.models.checkpoint import Checkpoint
 from ..._facts.models.config import ConfigJson
@@ -94,15 +95,7 @@ def _image(architecture: str | None, catalogue: Catalogue, place: str) -> tuple[
     """The image that is known to run on a GB10, or the first release's that has the architecture."""
     known = {key: fact("image", key) for key in ("reference", "digest", "family", "release")}
     if architecture is None:
-        return known, [
-            error(
-                "model-architecture",
-                place,
-                found="no architectures in config.json",
-                expected="the name of the class that serves it",
-                remedy="name the repository of the model itself: adapters and GGUF files have none",
-            )
-        ]
+        return known, [worded.error("model-architecture/image", place)]
     ranges = [catalogue.name_range("architecture", name) for name in classes_of(architecture)]
     releases = [
         release for release in catalogue.releases if any(held is not None and release in held for held in ranges)
@@ -122,13 +115,12 @@ def _image(architecture: str | None, catalogue: Catalogue, place: str) -> tuple[
             )
         ]
     return known, [
-        error(
-            "model-architecture",
+        worded.error(
+            "model-architecture/image-which",
             place,
-            found=f"{architecture}, which no vLLM from {catalogue.releases[0]} to {catalogue.releases[-1]} has",
-            expected="an architecture that vLLM serves",
-            remedy="name an image whose vLLM has it: image {reference, family, release} of the service; or take "
-            "another model",
+            architecture=architecture,
+            first_release=catalogue.releases[0],
+            last_release=catalogue.releases[-1],
         )
     ]
 
@@ -190,11 +182,4 @@ def _draft(model: Model, checkpoint: Checkpoint, kind: str) -> dict[str, tuple[A
 
 def _template(checkpoint: Checkpoint, kind: str) -> Iterator[Finding]:
     if kind == CHAT and not checkpoint["chat_template"]:
-        yield warning(
-            "model-template",
-            f"model {checkpoint['repository']}",
-            found="no chat template: a base model, or one that was trained for other than conversations",
-            expected="a template, without which each chat request is refused",
-            remedy="name the model that was trained for chat, or give one: flags {chat-template: /overlays/FILE}, and "
-            "an overlay in a recipe of your own",
-        )
+        yield worded.warning("model-template", f"model {checkpoint['repository']}")

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ..._base.findings import Finding, FleetError, Severity, error, hint, warning
+from ..._base import worded
+from ..._base.findings import Finding, FleetError, Severity, hint, warning
 from ..._base.gb10 import fact
 from ..._base.layers import Layer, Value
 from ..._base.place import Place
@@ -182,16 +183,12 @@ def _never_shared(placed: Placed, unit: int | None, answer: Mapping[str, Any]) -
     """Prefix caching where no request is as long as what can be found again."""
     if unit is None or answer["max_model_len"] > unit or "enable-prefix-caching" not in placed.flags:
         return
-    yield warning(
+    yield worded.warning(
         "kv-prefix-never",
         placed.place.below("flags", "enable-prefix-caching"),
-        found=f"on, and beginnings that prompts share are found from {unit:,} tokens on; a request has at most "
-        f"{answer['max_model_len']:,}",
-        expected="requests that are longer than that",
-        remedy="write enable-prefix-caching: false, which holds more requests; or a larger max_model_len; or, with "
-        "recurrent layers in mode align and vLLM 0.26 or newer, prefix-match-unit: 64",
-        source="vllm/v1/core/kv_cache_utils.py, resolve_cache_hit_alignment_tokens; vLLM, issue 48401",
         kind="memory",
+        unit=unit,
+        max_model_len=answer["max_model_len"],
     )
 
 
@@ -200,9 +197,7 @@ def _late(answer: Mapping[str, Any]) -> Iterator[Finding]:
     if answer.get("later_startup_error"):
         words, expected = answer["later_startup_error"], "a start that goes on"
         remedy = answer["later_startup_remedy"]
-        yield error(
-            "kv-late", "flags", found=words, expected=expected, remedy=remedy, source="docs/kv-sizing.md", kind="memory"
-        )
+        yield worded.error("kv-late", "flags", kind="memory", found=words, expected=expected, remedy=remedy)
 
 
 def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[Finding]]:
@@ -393,14 +388,8 @@ def _drafter_unknown(placed: Placed, flags: Mapping[str, object]) -> Iterator[Fi
     """A drafter with weights of its own, of which nobody knows how many."""
     named = draft_repository(flags)
     if named is not None and not _drafter_bytes(placed):
-        yield warning(
-            "memory-drafter-unknown",
-            placed.place.below("model", "draft", "weights_bytes"),
-            found=f"the size of {named} isn't known: it counts nothing",
-            expected="the sum of its safetensors files, or its config.json",
-            remedy=f"write model.draft: {{repository: {named}, weights_bytes: N}}",
-            source="docs/memory.md",
-            kind="memory",
+        yield worded.warning(
+            "memory-drafter-unknown", placed.place.below("model", "draft", "weights_bytes"), kind="memory", named=named
         )
 
 
@@ -422,15 +411,12 @@ def _assumed(placed: Placed, kv: ServiceKv | None) -> str | None:
 
 def _assumed_release(placed: Placed) -> Iterator[Finding]:
     release = fact("image", "release")
-    yield hint(
+    yield worded.hint(
         "kv-release-assumed",
         placed.place.below("image", "release"),
-        found=f"the release of {placed.image['reference']} is not known; its KV pool is shown as vLLM {release} "
-        "arranges it, the newest that somebody validated on a DGX Spark",
-        expected="the image's own",
-        remedy="write image.release, or run verify once, which keeps what the image holds",
-        source="docs/kv-sizing.md",
         kind="memory",
+        reference=placed.image["reference"],
+        release=release,
     )
 
 
@@ -438,15 +424,14 @@ def _unused_records(placed: Placed, records: Sequence[Mapping[str, Any]], batche
     """Records of these ranks that can't count, since nobody can tell whether they were read at a launch like this."""
     for index, record in enumerate(records):
         if record["hosts"] == len(placed.hosts) and record["non_kv_gib"] is not None and BATCHED not in record["flags"]:
-            yield warning(
+            yield worded.warning(
                 "memory-calibration-unused",
                 Place(recipe=placed.recipe["name"]).below("memory", "calibrations", index, "flags"),
-                found=f"no {BATCHED}, so that non_kv_gib {record['non_kv_gib']} is not used",
-                expected="the batched tokens of the boot that it was read from, which decide most of it",
-                remedy=f'write "{BATCHED}: N" with N from the line "Chunked prefill is enabled with '
-                f'max_num_batched_tokens=N" of that boot; {placed.place.text} has {batched}',
-                source="docs/memory.md",
                 kind="memory",
+                batched=BATCHED,
+                non_kv_gib=record["non_kv_gib"],
+                place=placed.place.text,
+                other_batched=batched,
             )
 
 
@@ -457,17 +442,7 @@ def _cache_of_the_checkpoint(
     method = str(placed.model.get("quantization") or flags.get("quantization") or "")
     unwritten = flags.get("kv-cache-dtype", "auto") == "auto" and not ConfigJson(config or {}).quantization
     if config is not None and method.startswith("modelopt") and unwritten and not keeps_nothing(config):
-        yield warning(
-            "kv-dtype-unknown",
-            placed.place.below("flags", "kv-cache-dtype"),
-            found="auto: fp8 where the checkpoint has a kv_cache_scheme, else 16 bits, and model.config shows none; "
-            "the pool is planned for 16 bits",
-            expected="fp8 or bfloat16, or a model.config with the checkpoint's quantization_config",
-            remedy="write flags: {kv-cache-dtype: fp8} where hf_quant_config.json of the checkpoint names "
-            "kv_cache_quant_algo FP8, else bfloat16",
-            source="vllm/utils/torch_utils.py, get_kv_cache_quant_algo_string",
-            kind="memory",
-        )
+        yield worded.warning("kv-dtype-unknown", placed.place.below("flags", "kv-cache-dtype"), kind="memory")
 
 
 def _known_by(placed: Placed, flags: Mapping[str, object], batched: int) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..._base.findings import Finding, error, warning
+from ..._base import worded
+from ..._base.findings import Finding, error
 from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
@@ -116,26 +117,13 @@ def _file(path: str, digest: str, files: Mapping[str, str], folder: str) -> Iter
         return
     found = hashlib.sha256(files[path].encode()).hexdigest()
     if found != digest:
-        yield error(
-            "build-file-changed",
-            where,
-            found=f"sha256 {found}",
-            expected=f"{digest}, as build.yml says",
-            remedy="put the right file there, or write its sha256 into build.yml if you trust it",
-        )
+        yield worded.error("build-file-changed", where, found=found, digest=digest)
 
 
 def _unknown(data: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     for name, digest in data["bases"].items():
         if digest is None:
-            yield error(
-                "build-unpinned",
-                place.below("bases", name),
-                found="not pinned",
-                expected="sha256: and 64 hex digits",
-                remedy=f"docker buildx imagetools inspect {name} prints it as Digest: write that",
-                reason="a tag names another image tomorrow, and then the same inputs give another build",
-            )
+            yield worded.error("build-unpinned", place.below("bases", name), name=name)
 
 
 def _arguments(data: Mapping[str, Any], place: Place) -> Iterator[Finding]:
@@ -167,18 +155,7 @@ def _network(data: Mapping[str, Any], files: Mapping[str, str], place: Place) ->
         entries = re.sub(r"\\\n", " ", files[name]).splitlines()
         for entry in (line.strip() for line in entries):
             if entry and not entry.startswith(("#", "-")) and not re.search(r"\b[0-9a-f]{64}\b", entry):
-                yield error(
-                    "build-fetched",
-                    where,
-                    found=f"{entry[:80]}, without a sum",
-                    expected="a sha256 of 64 hex digits in each entry, as `pip --require-hashes` wants it",
-                    remedy="write it (uv pip compile --generate-hashes does)",
-                )
-    yield warning(
-        "build-network",
-        place.below("network"),
-        found=f"steps reach the network: {network['reason']}",
-        expected="steps without one",
-        remedy=f"see that each of them fetches by {', '.join(network['fetched'])} alone: nobody can check that for you",
-        reason="what a step fetches besides is another thing tomorrow",
+                yield worded.error("build-fetched", where, entry=entry[:80])
+    yield worded.warning(
+        "build-network", place.below("network"), reason=network["reason"], fetched=", ".join(network["fetched"])
     )

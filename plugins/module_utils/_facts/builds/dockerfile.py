@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..._base import worded
 from ..._base.findings import Finding, error
 
 _DIRECTIVE = re.compile(r"\s*(?:#|//)\s*(syntax|escape|check)\s*=\s*(.*)", re.IGNORECASE)
@@ -105,13 +106,7 @@ def _directives(text: str, place: str) -> Iterator[Finding]:
                 remedy="take the line out",
             )
         elif found and found[1].lower() == "escape" and found[2].strip() != "\\":
-            yield error(
-                "build-escape",
-                f"{place}, line {number}",
-                found=line.strip()[:80],
-                expected="lines that go on after a backslash",
-                remedy="take the line out",
-            )
+            yield worded.error("build-escape", f"{place}, line {number}", found=line.strip()[:80])
 
 
 def _note(instruction: Instruction, seen: _Seen, arguments: Mapping[str, str]) -> None:
@@ -158,15 +153,7 @@ def _source(name: str, seen: _Seen, known: set[str], where: str) -> Iterator[Fin
     is_stage = name.lower() in seen.stages or (name.isdigit() and int(name) < len(seen.stages))
     if name in known or name == "scratch" or is_stage:
         return
-    yield error(
-        "build-base",
-        where,
-        found=f'"{name[:120]}", an image or a repository that the build does not pin',
-        expected=f"a name of bases or repositories ({', '.join(sorted(known)) or 'none'}), a stage, or scratch",
-        remedy="write it into build.yml, an image with its digest (docker buildx imagetools inspect NAME shows it), a "
-        "repository with its commit",
-        reason="a tag or a branch names another thing tomorrow",
-    )
+    yield worded.error("build-base", where, name=name[:120], known=", ".join(sorted(known)) or "none")
 
 
 def _added(instruction: Instruction, seen: _Seen, where: str) -> Iterator[Finding]:
@@ -176,13 +163,7 @@ def _added(instruction: Instruction, seen: _Seen, where: str) -> Iterator[Findin
     for word in words:
         source = _filled(word, seen.known)
         if (_FROM_ELSEWHERE.match(source) or source.startswith("$")) and not any(map(_CHECKED.fullmatch, sums)):
-            yield error(
-                "build-unchecked",
-                where,
-                found=f"ADD {source[:120]}, whatever that is on the day",
-                expected="ADD --checksum=sha256:... and 64 hex digits, which BuildKit compares",
-                remedy="write its sum; a repository goes into build.yml with its commit, and COPY --from=NAME takes it",
-            )
+            yield worded.error("build-unchecked", where, its_source=source[:120])
 
 
 def _listed(words: str) -> list[str]:
@@ -197,11 +178,4 @@ def _listed(words: str) -> list[str]:
 def _let_out(instruction: Instruction, where: str) -> Iterator[Finding]:
     for flag, unwanted in (("network", "host"), ("security", "insecure")):
         if unwanted in instruction.values(flag):
-            yield error(
-                "build-privilege",
-                where,
-                found=f"--{flag}={unwanted}",
-                expected="a step that stays in its container",
-                remedy="take it out",
-                reason="a build runs what others have written",
-            )
+            yield worded.error("build-privilege", where, flag=flag, unwanted=unwanted)

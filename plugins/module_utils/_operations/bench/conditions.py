@@ -4,6 +4,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, error
 from ..._base.slice import ServiceSlice
 
@@ -69,12 +70,8 @@ def _shown(value: Any, other: Any) -> str:
 def other_profile(profile: str, before: Mapping[str, Any]) -> Iterator[Finding]:
     """Another load generator counts in another way. before: as `form.RUN`."""
     if before["profile"] != profile:
-        yield error(
-            "bench-differs",
-            f"the profile of {before['name']}",
-            found=before["profile"],
-            expected=profile,
-            remedy=f"write -e profile={before['profile']}",
+        yield worded.error(
+            "bench-differs/other-profile", f"the profile of {before['name']}", found=before["profile"], expected=profile
         )
 
 
@@ -83,12 +80,11 @@ def unlike(
 ) -> Iterator[Finding]:
     """Another workload can't be compared, whatever was asked. points: of this run; others: of the earlier one."""
     if list(points) != list(others):
-        yield error(
-            "bench-differs",
+        yield worded.error(
+            "bench-differs/unlike",
             f"the workload of {name}",
             found=", ".join(_point(other) for other in others),
             expected=", ".join(_point(point) for point in points),
-            remedy="measure with the same prompts, concurrency, rates, depths, images and answer",
         )
 
 

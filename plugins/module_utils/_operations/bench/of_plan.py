@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, error
 from ..._base.place import Place
 from ..._base.plan import Plan
@@ -148,17 +149,9 @@ def unusable(options: Options) -> Iterator[Finding]:
     yield from problems(options["plan"], names, options["hosts"], tools)
     yield from wrong_points(options)
     if options["endpoint"] and len({*names}) > 1:
-        yield error(
-            "bench-endpoint",
-            "endpoint",
-            found=f"one for {' and '.join(names)}",
-            expected="each service's own, where two are compared",
-            remedy="leave it out, or measure one after the other and compare with the earlier run",
-        )
+        yield worded.error("bench-endpoint", "endpoint", names=" and ".join(names))
     if options["rounds"] < LEAST:
-        yield error(
-            "bench-rounds", "rounds", found=str(options["rounds"]), expected=f"at least {LEAST}", remedy="leave it out"
-        )
+        yield worded.error("bench-rounds", "rounds", found=str(options["rounds"]), least=LEAST)
     for name in options["changed"]:
         if name not in NAMES:
             yield error("bench-changed", "changed", found=name, expected=", ".join(NAMES), remedy="write one of them")
@@ -168,12 +161,11 @@ def incomparable(options: Options, before: Mapping[str, Any] | None) -> Iterator
     """In what two services, or a service and an earlier run, differ besides what was asked for."""
     names, found = compared_services(options), points_of(options)
     if not found:
-        yield error(
-            "bench-points",
+        yield worded.error(
+            "bench-points/incomparable",
             Place(service=names[-1]),
-            found="no prompt fits into its longest request",
-            expected=f"room for {min(options['prompts'])} tokens and {options['answer']} answered",
-            remedy="write shorter ones, -e prompts=256",
+            prompts=min(options["prompts"]),
+            answer=options["answer"],
         )
     now = {
         name: conditions(options["plan"]["services"][name], head_of(options["plan"], name), options["seen"][name])

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, did_you_mean, error
 from ..._base.place import Place
 from ..._base.plan import Plan
@@ -147,13 +148,7 @@ def problems(
             yield error("service-unknown", "service", found=words, expected="a service", remedy=remedy)
             continue
         if service["hosts"][0] not in hosts:
-            yield error(
-                "bench-limit",
-                Place(service=name),
-                found=f"this run leaves out {service['hosts'][0]}",
-                expected="the host of the endpoint that is measured",
-                remedy="name it in -l, too, or leave -l out",
-            )
+            yield worded.error("bench-limit", Place(service=name), first_host=service["hosts"][0])
         if not tools[service["engine"]]:
             yield error(
                 "bench-engine",
@@ -177,13 +172,7 @@ def wrong_points(asked: Mapping[str, Any]) -> Iterator[Finding]:
             yield error("bench-points", name, found=found, expected="none with profile=owner", remedy="take it out")
     for rate in asked["rates"]:
         if not 0.01 <= rate <= 1000:
-            yield error(
-                "bench-points",
-                "rates",
-                found=f"{rate:g}",
-                expected="0.01 to 1000 requests a second",
-                remedy="correct it",
-            )
+            yield worded.error("bench-points/wrong-points", "rates", rate=rate)
     for image in asked["images"]:
         if not _IMAGE.fullmatch(image):
             yield error("bench-points", "images", found=image, expected="WIDTHxHEIGHT, as 512x512", remedy="correct it")

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..._base.findings import FleetError, refusal
+from ..._base import worded
+from ..._base.findings import FleetError
 from ..._base.own_files import look
 from ..._base.sizes import size
 from ..._base.staging import Progress
@@ -172,13 +173,7 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise refusal(
-                "bundle-busy",
-                str(folder),
-                found="another run works in it",
-                expected="one at a time",
-                remedy="wait for that one, and run again",
-            ) from None
+            raise worded.refusal("bundle-busy", str(folder)) from None
         yield
     finally:
         os.close(descriptor)

@@ -17,7 +17,7 @@ from io import BytesIO
 from pathlib import Path
 from urllib.parse import unquote
 
-from ..._base.findings import refusal
+from ..._base import worded
 from .folder import Target
 from .manifest import DEBS, PACKAGES, RELEASE
 from .programs import run
@@ -144,13 +144,7 @@ def _closure(names: Sequence[str], what: str, environment: Mapping[str, str]) ->
             stanzas[stanza["Package"], stanza["Version"]] = stanza
     for name, version in sorted(origins):
         if not {"SHA256", "Size", "Architecture"} <= {*(stanza := stanzas.get((name, version), {}))}:
-            raise refusal(
-                "bundle-fetch",
-                f"package {name} {version}",
-                found="its repository says no sha256 of it",
-                expected="one that apt of these years reads",
-                remedy="name another repository in bundle_apt_sources",
-            )
+            raise worded.refusal("bundle-fetch/closure", f"package {name} {version}")
         yield Package(name, version, origins[name, version], stanza)
 
 

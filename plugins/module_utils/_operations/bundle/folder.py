@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..._base import worded
 from ..._base.findings import Finding, FleetError, error, refusal
 from ..._base.foreign_files import content_of
 from .manifest import FILE, KEY, MOST_BYTES, SIGNATURE, Part, parse, parts_of
@@ -44,14 +45,7 @@ class Bundle:
         content = _document(first / FILE, MOST_BYTES, "a bundle, as gb10.fleet.bundle makes it")
         key, signature = _document(first / KEY, _MOST_KEY), _document(first / SIGNATURE, _MOST_KEY)
         if trusted is not None and trusted.read_bytes() != key:
-            raise refusal(
-                "bundle-key",
-                str(first / KEY),
-                found="another key",
-                expected=f"the one in {trusted}",
-                remedy=f"bring a bundle that your own machine made; if its key is new, remove {trusted}",
-                reason="whoever can write to the medium could put anything on it",
-            )
+            raise worded.refusal("bundle-key/of", str(first / KEY), trusted=trusted)
         require_signed(first / FILE, content, signature, key)
         return cls(folders, parse(content, str(first / FILE)))
 
@@ -140,12 +134,8 @@ def _document(path: Path, most: int, expected: str = "a part of every bundle") -
     except ValueError as problem:
         raise refusal("bundle-file", str(path), found=str(problem), expected=expected, remedy=_AGAIN) from None
     except OSError as problem:
-        raise refusal(
-            "bundle-file",
-            str(path),
-            found=problem.strerror or str(problem),
-            expected=expected,
-            remedy="see the path in -e bundle=, and whether the medium is mounted",
+        raise worded.refusal(
+            "bundle-file", str(path), found=problem.strerror or str(problem), expected=expected
         ) from None
 
 
@@ -177,13 +167,7 @@ def earlier(folder: Path, key: bytes | None, show: Callable[[str], None] = lambd
     except FleetError as problem:
         show(f"{problem}; it counts as none, and all of it is fetched anew")
         return none
-    raise refusal(
-        "bundle-key",
-        str(folder / KEY),
-        found="the key of another site, whose bundle lies there",
-        expected="an empty folder, or a bundle of this site's",
-        remedy=f"name another folder; or remove {folder / FILE} if nobody needs that bundle any more",
-    )
+    raise worded.refusal("bundle-key/earlier", str(folder / KEY), folder=folder / FILE)
 
 
 def sum_of(path: Path) -> tuple[int, str]:
@@ -322,13 +306,7 @@ def _parent(folder: Path, path: str, make: bool = False) -> Iterator[tuple[int, 
             try:
                 inner = os.open(step, _FOLDER | os.O_NOFOLLOW, dir_fd=here)
             except NotADirectoryError:  # also a link
-                raise refusal(
-                    "bundle-link",
-                    str(folder.joinpath(*steps[:number])),
-                    found="a link or a file",
-                    expected="a folder of the bundle",
-                    remedy="look who made it, remove it, and run again",
-                ) from None
+                raise worded.refusal("bundle-link", str(folder.joinpath(*steps[:number]))) from None
             os.close(here)
             here = inner
         yield here, name

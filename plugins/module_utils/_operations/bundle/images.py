@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, FleetError, error
 from ..._base.received import one_line, parsed
 from ..._stores.images.archive import digest_of, layers_of
@@ -91,15 +92,7 @@ def _documents(reference: Reference, pin: str | None, what: str, architecture: s
             has = sorted(
                 {str((manifest.get("platform") or {}).get("architecture")) for manifest in described["manifests"]}
             )
-            raise FleetError(
-                error(
-                    "bundle-architecture",
-                    what,
-                    found=f"an image for {', '.join(has)}",
-                    expected=architecture,
-                    remedy="name one that is built for it, or say what the hosts are: -e bundle_architecture=",
-                )
-            )
+            raise FleetError(worded.error("bundle-architecture", what, expected=architecture, has=", ".join(has)))
         documents.append(run(["skopeo", "inspect", "--raw", f"docker://{reference.at(chosen)}"], what))
     return documents
 
@@ -146,15 +139,7 @@ def _take(digest: str, blobs: Path, target: Target) -> None:
         found = sum_of(path)[1]
         if found != sha256:
             path.unlink()
-            raise FleetError(
-                error(
-                    "bundle-fetch",
-                    f"blob {digest}",
-                    found=f"sha256 {found}",
-                    expected="what its name says",
-                    remedy="run again: it is fetched anew",
-                )
-            )
+            raise FleetError(worded.error("bundle-fetch/take", f"blob {digest}", found=found))
         target.put(blob(digest), path)
     path.unlink()
 

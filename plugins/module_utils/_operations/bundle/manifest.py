@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..._base.findings import Finding, FleetError, error
+from ..._base import worded
+from ..._base.findings import Finding, FleetError
 from ..._base.forms import forms
 from ..._base.received import DIGEST, REVISION, SHA256, SIZE, checked, one_line, parsed, require_paths
 from ..._facts.models.stored import STORED
@@ -99,15 +100,7 @@ def parse(content: bytes, file: str) -> dict[str, Any]:
         manifest: dict[str, Any] = checked(_SPEC, parsed(content, MOST_BYTES, "it"), "it")
         _require_consistent(manifest)
     except ValueError as problem:
-        raise FleetError(
-            error(
-                "bundle-manifest",
-                file,
-                found=one_line(str(problem)),
-                expected="a bundle's manifest, as gb10.fleet.bundle writes it",
-                remedy="copy the bundle again, or make it anew",
-            )
-        ) from None
+        raise FleetError(worded.error("bundle-manifest", file, found=one_line(str(problem)))) from None
     return manifest
 
 
@@ -206,13 +199,4 @@ def older(manifest: Mapping[str, Any], newest: int, file: str, record: str) -> l
     """
     if manifest["serial"] >= newest:
         return []
-    return [
-        error(
-            "bundle-older",
-            file,
-            found=f"serial {manifest['serial']}",
-            expected=f"{newest} or later, which this site was converged from",
-            remedy=f"bring the newer bundle; if the older one is meant, remove {record}",
-            reason="an older bundle puts back what has been mended since",
-        )
-    ]
+    return [worded.error("bundle-older", file, serial=manifest["serial"], newest=newest, record=record)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..._base.findings import refusal
+from ..._base import worded
 from ..._base.staging import Progress
 from ..._facts.models.stored import repository_of
 from ..._stores.transfer.places import Places
@@ -74,13 +74,7 @@ def fetch(
     if not _is_of_the_hub(entry, Cache(places.models, manifest.repository).blob):
         # a folder of before, on a medium that somebody else had meanwhile
         shutil.rmtree(work)
-        raise refusal(
-            "bundle-fetch",
-            f"model {manifest.repository}",
-            found="files that are not those of the hub",
-            expected=f"revision {manifest.revision} by the hub's own sums",
-            remedy="run again: it is fetched anew",
-        )
+        raise worded.refusal("bundle-fetch/fetch", f"model {manifest.repository}", revision=manifest.revision)
     for file in manifest.files:
         target.put(weight(file.sha256), Cache(places.models, manifest.repository).blob(file.sha256))
     shutil.rmtree(Cache(places.models, manifest.repository).folder)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, error
 from ..._base.plan import Plan
 from ..._stores.lock.lock import key
@@ -101,14 +102,7 @@ def lacking(needed: Needs, manifest: Mapping[str, Any], file: str) -> Iterator[F
         if manifest["tools"].get(tool) != lock:
             yield _lacks(file, f"wheels of {tool}")
     for name in needed.builds:
-        yield error(
-            "bundle-lacks",
-            f"what {name} is built of",
-            found=f"not in {file}",
-            expected="all that the plan needs",
-            remedy="have it built where there is internet (gb10.fleet.stage), save it there (docker save), bring that "
-            "file to each host and write image.source {archive: FILE}",
-        )
+        yield worded.error("bundle-lacks", f"what {name} is built of", file=file)
 
 
 def _lacks(file: str, what: str) -> Finding:
@@ -116,13 +110,8 @@ def _lacks(file: str, what: str) -> Finding:
 
 
 def _other(file: str, name: str, found: str, expected: str, relock: str) -> Finding:
-    return error(
-        "bundle-differs",
-        f"{file}: {name}",
-        found=_short(found),
-        expected=f"{_short(expected)}, as locked",
-        remedy=f"bring a bundle with the locked one; if this one is wanted, on all hosts: -e relock={relock}",
-        reason="what is served must be what was first brought and looked at",
+    return worded.error(
+        "bundle-differs", f"{file}: {name}", found=_short(found), expected=_short(expected), relock=relock
     )
 
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..._base import worded
 from ..._base.findings import refusal
 from ..._base.received import one_line
 
@@ -33,11 +34,10 @@ def run(
         ) from None
     if done.returncode:
         words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        raise refusal(
-            "bundle-fetch",
+        raise worded.refusal(
+            "bundle-fetch/run",
             what,
             found=one_line("; ".join(words[-3:]) or f"{arguments[0]} failed without a word", 600),
-            expected=f"{Path(arguments[0]).name} to bring it",
-            remedy="see to what it says, and run again: what has come is kept",
+            first_argument=Path(arguments[0]).name,
         )
     return done.stdout

@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ..._base.findings import refusal
+from ..._base import worded
 
 _GPG = ("gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "")
 
@@ -38,13 +38,7 @@ def require_signed(file: Path, content: bytes, signature: bytes, key: bytes) -> 
         except FileNotFoundError:
             raise _no_program("gpgv") from None
     if done.returncode:
-        raise refusal(
-            "bundle-signature",
-            str(file),
-            found=_last(done.stderr),
-            expected="the signature of the bundle's own key",
-            remedy="copy the bundle again; if that changes nothing, it was changed after it was made",
-        )
+        raise worded.refusal("bundle-signature", str(file), found=_last(done.stderr))
 
 
 def _gpg(home: str, *arguments: str, given: bytes = b"") -> bytes:
@@ -53,24 +47,12 @@ def _gpg(home: str, *arguments: str, given: bytes = b"") -> bytes:
     except FileNotFoundError:
         raise _no_program("gpg") from None
     if done.returncode:
-        raise refusal(
-            "bundle-key",
-            f"gpg {arguments[0]}",
-            found=_last(done.stderr),
-            expected="GnuPG to make keys and sign",
-            remedy="see to that, and run again",
-        )
+        raise worded.refusal("bundle-key/gpg", f"gpg {arguments[0]}", found=_last(done.stderr))
     return done.stdout
 
 
 def _no_program(name: str) -> Exception:
-    return refusal(
-        "bundle-program",
-        name,
-        found="there is no such program on this machine",
-        expected="GnuPG",
-        remedy=f"apt install {name}, and run again",
-    )
+    return worded.refusal("bundle-program", name, name=name)
 
 
 def _last(output: bytes) -> str:

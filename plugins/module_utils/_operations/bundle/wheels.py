@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..._base.findings import refusal
+from ..._base import worded
 from ..._base.gb10 import ROOT
 from .folder import Target
 from .locks import TOOLS, pins, plain
@@ -83,13 +83,7 @@ def _described(wheel: Path) -> tuple[str, str, str | None]:
 def collection(target: Target, work: Path) -> dict[str, str]:
     """The manifest's entry of this collection's own artifact, as ansible-galaxy builds it."""
     if not (ROOT / "galaxy.yml").is_file():
-        raise refusal(
-            "bundle-collection",
-            str(ROOT),
-            found="an installed collection, of which ansible-galaxy builds nothing",
-            expected="a clone",
-            remedy="run from a clone of the repository",
-        )
+        raise worded.refusal("bundle-collection", str(ROOT))
     galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
     run([galaxy, "collection", "build", str(ROOT), "--force", "--output-path", str(work)], "the collection")
     (file,) = work.glob("gb10-fleet-*.tar.gz")

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..._base.findings import FleetError, refusal
+from ..._base import worded
+from ..._base.findings import FleetError
 from ..._base.forms import forms
 from ..._base.plan import Plan
 from ..._base.schema import Spec, check
@@ -192,12 +193,10 @@ def parse_bundle(text: bytes, place: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, Mapping):
-        raise refusal(
-            "doctor-bundle",
+        raise worded.refusal(
+            "doctor-bundle/parse-bundle",
             place,
             found="no JSON map" if len(text) <= LIMIT else f"more than {LIMIT >> 20} MiB",
-            expected="a file that doctor.yml wrote",
-            remedy="give the file as it lies in .fleet/doctor beside the inventory, or as it was posted",
         )
     checked, findings = check(BUNDLE, dict(document), place)
     if findings:

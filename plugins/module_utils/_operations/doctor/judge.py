@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, cast
 
+from ..._base import worded
 from ..._base.faults import Fault, guarded
-from ..._base.findings import Difference, Finding, finding_of, host_error, host_warning, of_sudo, ordered, refusal
+from ..._base.findings import Difference, Finding, finding_of, of_sudo, ordered
 from ..._base.place import Place
 from ..._base.plan import Plan
 from ..._base.reading import State
@@ -67,12 +68,11 @@ def examine_file(bundle: Mapping[str, object]) -> Examined:
     """What a file shows that somebody else may have changed. FleetError for one that lacks what the judgement needs."""
     examined = examine(bundle)
     if examined.faults:
-        raise refusal(
-            "doctor-bundle",
+        raise worded.refusal(
+            "doctor-bundle/examine-file",
             Place(host=examined.host),
-            found=f"{examined.faults[0].part} can't be judged by it: {examined.faults[0].slip}",
-            expected="a file of this collection's doctor.yml, unchanged",
-            remedy="ask for a new one: ansible-playbook doctor.yml",
+            part=examined.faults[0].part,
+            slip=examined.faults[0].slip,
         )
     return examined
 
@@ -102,12 +102,7 @@ def _unread(bundle: Mapping[str, Any], state: State) -> Iterator[Finding]:
     of_docker = _OF_DOCKER if not (state["engine"] or {"installed": True})["installed"] else set()
     for part, why in sorted(bundle["unknown"].items()):
         if part in bundle["state"] and part not in of_docker:
-            yield host_warning(
-                "doctor-unread",
-                part,
-                found=f"it could not be read: {why}",
-                remedy="mend that, then run doctor.yml again: what could not be read was not judged",
-            )
+            yield worded.host_warning("doctor-unread", part, why=why)
 
 
 def _plain(difference: Difference) -> Finding:
@@ -145,9 +140,7 @@ def silent(host: str, why: str) -> Examined:
     """A host that could not be read, with the way to one that can."""
     otherwise = "bring it up, see that `ansible HOST -m ping` comes back, then run doctor.yml again"
     found, remedy = problem(host, "your account", why) or (why or "no answer", of_sudo(why) or otherwise)
-    finding = host_error(
-        "doctor-silent", Place(host=host), found=found, expected="a host that can be read", remedy=remedy
-    )
+    finding = worded.host_error("doctor-silent", Place(host=host), found=found, remedy=remedy)
     return Examined(host, (finding,), None, why)
 
 

@@ -40,7 +40,7 @@ def of_owned(view: DriftContext) -> Iterator[Difference]:
     """Files under names of ours that nobody declares any more."""
     declared = {file.path for file in managed_files(view.slice)}
     for path in undeclared(view.state["owned"] or (), declared):
-        yield view.differs("warning", "file-undeclared", f"file {path}", found="it is there", expected=NOT_THERE)
+        yield view.difference("warning", "file-undeclared", f"file {path}", found="it is there", expected=NOT_THERE)
 
 
 def _described(managed: Managed) -> str:
@@ -73,7 +73,7 @@ def _access(view: DriftContext, managed: Managed, have: FileState) -> Iterator[D
 
 
 def _path(view: DriftContext, managed: Managed, rule: str, want: str, have: str, diff: str = "") -> Difference:
-    return view.differs(
+    return view.difference(
         "error" if managed.secret or managed.service else "warning",
         rule,
         f"file {managed.path}",
@@ -112,7 +112,7 @@ def _keys(view: DriftContext, one: ManagedJson, have: Mapping[str, Any]) -> Iter
 
 
 def _key(view: DriftContext, one: ManagedJson, key: str, want: str, have: str) -> Difference:
-    return view.differs(
+    return view.difference(
         "error" if one.service else "warning",
         f"json-key {key}",
         f"file {one.path}",

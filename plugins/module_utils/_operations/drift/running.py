@@ -47,7 +47,7 @@ def of_sysctl(view: DriftContext) -> Iterator[Difference]:
     for later in view.state["sysctl_later"] or ():
         expected = normalised(str(declared[later["key"]]))
         if later["value"] != expected:
-            yield view.differs(
+            yield view.difference(
                 "warning",
                 "sysctl-later",
                 f"{later['file']}, line {later['line']}",
@@ -60,7 +60,7 @@ def of_sysctl(view: DriftContext) -> Iterator[Difference]:
     for key, value in sorted(declared.items()):
         expected, found = normalised(str(value)), live[key]
         if expected != found:
-            yield view.differs(
+            yield view.difference(
                 "warning", "sysctl-live", f"sysctl {key}", found=found or "no such setting", expected=expected
             )
 
@@ -79,45 +79,21 @@ def _unit(view: DriftContext, name: str, state: str, have: Unit, service: str) -
     if have["load"] != "loaded":
         # a file that is missing is reported with the files
         if name == DOCKER_UNIT or have["load"] != "not-found":
-            yield view.differs("error", "unit-load", place, found=have["load"], expected="loaded", service=service)
+            yield view.difference("error", "unit-load", place, found=have["load"], expected="loaded", service=service)
         return
     if have["enabled"] != "enabled":
         found = have["enabled"] or "not enabled"
-        yield view.differs("error", "unit-enabled", place, found=found, expected="enabled", service=service)
+        yield view.difference("error", "unit-enabled", place, found=found, expected="enabled", service=service)
     if have["stale"]:
-        yield view.differs(
-            "warning",
-            "unit-stale",
-            place,
-            found="systemd has not read its file since it changed",
-            expected="what its file says",
-            remedy=f"systemctl daemon-reload; systemctl restart {name}",
-            service=service,
-        )
+        yield view.differs("warning", "unit-stale", place, service=service, name=name)
     for path in have["drop_ins"] if service else ():
-        yield view.differs(
-            "warning",
-            "unit-drop-in",
-            place,
-            found=f"{path} changes it",
-            expected="the unit as it was written",
-            remedy=f"look at it: systemctl cat {name}; what it changes wins over the plan: systemctl revert {name}",
-            service=service,
-        )
+        yield view.differs("warning", "unit-drop-in", place, service=service, path=path, name=name)
     if state == "enabled":  # it does its work at boot and rests
         return
     if have["active"] == "activating" and have["sub"] != "auto-restart" and not have["restarts"]:
         yield Unknown(view.host, place, "it is starting")
     elif have["active"] != "active":
         found = f"{have['active']} ({have['sub']})"
-        yield view.differs("error", "unit-active", place, found=found, expected="active", service=service)
+        yield view.difference("error", "unit-active", place, found=found, expected="active", service=service)
     elif have["restarts"]:
-        yield view.differs(
-            "warning",
-            "unit-restarts",
-            place,
-            found=f"{have['restarts']}",
-            expected="no restart since it was started",
-            remedy=f"journalctl -u {name} says why; systemctl reset-failed {name} counts anew",
-            service=service,
-        )
+        yield view.differs("warning", "unit-restarts", place, service=service, restarts=have["restarts"], name=name)

@@ -13,8 +13,8 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from ..._base import layout
-from ..._base.findings import Finding, error
+from ..._base import layout, worded
+from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._base.plan import Plan
 from .service import KEEP, Carried, Document, Rank, image_moves, image_of, listens_at, ranks_of
@@ -47,83 +47,29 @@ def carried(plan: Plan, name: str) -> Carried:
 def _refused(plan: Plan, name: str, head: Rank, workers: Sequence[Rank]) -> Iterator[Finding]:
     place, container = Place(service=name), head.container
     if workers:
-        yield error(
-            "export-group",
-            place,
-            found=f"ranks on {', '.join(rank.host for rank in (head, *workers))}",
-            expected="one host: GPUStack runs given words on one worker, and for several it makes its own, with the "
-            "workers' management addresses",
-            remedy=f"place it on one host, {KEEP}",
-        )
+        yield worded.error("export-group", place, ranks=", ".join(rank.host for rank in (head, *workers)), keep=KEEP)
     if container["entrypoint"] is not None:
-        yield error(
-            "export-entrypoint",
-            place,
-            found=f"an image that is started by {container['entrypoint']}",
-            expected="the image's own entrypoint, by which GPUStack starts it",
-            remedy=f"serve it from an image of your own with that entrypoint, {KEEP}",
-        )
+        yield worded.error("export-entrypoint", place, entrypoint=container["entrypoint"], keep=KEEP)
     if head.slice["key"]:
-        yield error(
-            "export-key",
-            place,
-            found="an API key that its engine asks for",
-            expected="none: GPUStack asks for keys of its own, and its engines without one",
-            remedy="write open: true in it once clients ask GPUStack, and let nobody but GPUStack's server reach ports "
-            f"40000 to 40063 of {head.host}",
-        )
+        yield worded.error("export-key", place, host=head.host)
     if head.slice["tls"]:
-        yield error(
-            "export-certificate",
-            place.below("tls"),
-            found=f"a certificate for {', '.join(head.slice['tls']['names'])}",
-            expected="none: GPUStack asks its engines by HTTP alone",
-            remedy=f"take tls out, {KEEP}",
+        yield worded.error(
+            "export-certificate/refused", place.below("tls"), names=", ".join(head.slice["tls"]["names"]), keep=KEEP
         )
     if address := listens_at(head):
-        yield error(
-            "export-listen",
-            place.below("listen"),
-            found=f"the host's address {address} alone",
-            expected="every address: GPUStack's server asks the worker's, and no key is asked for there",
-            remedy=f"take listen out, and let nobody else reach ports 40000 to 40063 of {head.host}",
-        )
+        yield worded.error("export-listen/refused", place.below("listen"), address=address, host=head.host)
     for mount in container["mounts"]:
         if mount["source"] != layout.MODELS:
-            yield error(
-                "export-mounts",
-                place,
-                found=f"{mount['source']}, which its container has as {mount['target']}",
-                expected="the models alone: GPUStack gives a container no file",
-                remedy=f"put it into an image of your own, {KEEP}",
-            )
+            yield worded.error("export-mounts", place, mount_source=mount["source"], target=mount["target"], keep=KEEP)
     words = [*container["arguments"], *container["env"].values()]
     for text in sorted({found for word in words for found in _PLACEHOLDER.findall(word)}):
-        yield error(
-            "export-placeholder",
-            place,
-            found=f"{text} in its words or variables",
-            expected="none: GPUStack puts values of its own there",
-            remedy="write a blank within the braces, where its engine allows that",
-        )
+        yield worded.error("export-placeholder", place, text=text)
     if _asked(head) not in _CATEGORIES:
-        yield error(
-            "export-kind",
-            place,
-            found=f"a model that answers at {_asked(head)}",
-            expected=f"one of {', '.join(_CATEGORIES)}, which GPUStack passes on",
-            remedy=f"leave it with gb10.fleet: {name} has no way through GPUStack's server",
-        )
+        yield worded.error("export-kind", place, head=_asked(head), categories=", ".join(_CATEGORIES), name=name)
     model = plan["services"][name]["served_name"]
     others = [one for one, planned in plan["services"].items() if one != name and planned["served_name"] == model]
     if others:
-        yield error(
-            "export-name",
-            place,
-            found=f"the model {model}, which {', '.join(sorted(others))} serves too",
-            expected="a name for itself: GPUStack has one deployment of each, and asks its engine by that name",
-            remedy=f"give its model another name for clients in its flags, {KEEP}",
-        )
+        yield worded.error("export-name/refused", place, model=model, others=", ".join(sorted(others)), keep=KEEP)
 
 
 def _asked(head: Rank) -> str:

@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
-from ..._base import layout
-from ..._base.findings import Finding, error, hint, warning
+from ..._base import layout, worded
+from ..._base.findings import Finding, error, warning
 from ..._base.place import Place
 from ..._base.plan import Plan
 from ..._base.slice import Copied
@@ -91,56 +91,20 @@ def _service(plan: Plan, name: str, rdma: str) -> _Service:
 def _refused(plan: Plan, service: _Service) -> Iterator[Finding]:
     place = service.place
     if not _NAME.fullmatch(service.name):
-        yield error(
-            "export-name",
-            place,
-            found=f'the name "{service.name}"',
-            expected="a letter first, a letter or digit last: Kubernetes makes a Service of that name",
-            remedy="declare the service by another name",
-        )
+        yield worded.error("export-name/refused-letter", place, service=service.name)
     if _endpoint_name(service) in plan["services"]:
-        yield error(
-            "export-name",
-            place,
-            found=f"a service {_endpoint_name(service)} beside it",
-            expected="that name for itself: its Service before the head has it",
-            remedy="declare one of the two by another name",
-        )
+        yield worded.error("export-name/refused-beside", place, service=_endpoint_name(service))
     for rank in service.ranks:
         if not _NODE.fullmatch(rank.host):
-            yield error(
-                "export-node-name",
-                place,
-                found=f'the host "{rank.host}"',
-                expected="the name of a node: a-z, 0-9, - and dots",
-                remedy="name the host in the inventory as Kubernetes names the node",
-            )
+            yield worded.error("export-node-name", place, host=rank.host)
     if service.head.slice["exec"]:
-        yield error(
-            "export-group-start",
-            place,
-            found="ranks that meet in Ray; the supervisor starts the server in the head once all are in",
-            expected="ranks that each start by their own command",
-            remedy=f"write distributed-executor-backend: mp in its flags, where the release can, {KEEP}",
-        )
+        yield worded.error("export-group-start", place, keep=KEEP)
     yield from _differing(service)
     for file in service.head.slice["merged"]:
-        yield error(
-            "export-merged-file",
-            place,
-            found=f"{file['path']}, which each host makes of {file['original']}",
-            expected="files whose whole content is declared",
-            remedy=f"write the whole file as an overlay with content, {KEEP}",
-        )
+        yield worded.error("export-merged-file", place, path=file["path"], original=file["original"], keep=KEEP)
     size = sum(len(text.encode()) for text in service.files.values())
     if size > _MOST_CONFIG_MAP:
-        yield error(
-            "export-files-large",
-            place,
-            found=f"{size} bytes of overlays",
-            expected=f"at most {_MOST_CONFIG_MAP}, which a ConfigMap holds",
-            remedy=f"put what is large into an image of your own, {KEEP}",
-        )
+        yield worded.error("export-files-large", place, size=size, most_config_map=_MOST_CONFIG_MAP, keep=KEEP)
 
 
 def _differing(service: _Service) -> Iterator[Finding]:
@@ -165,13 +129,7 @@ def _remarks(plan: Plan, service: _Service) -> Iterator[Finding]:
     """What works otherwise than with our supervisor, of this service alone; what holds of all is docs/export.md."""
     place = service.place
     if not service.pulled:
-        yield warning(
-            "export-image-local",
-            place.below("image"),
-            found=f"{service.image} comes from no registry",
-            expected="an image that each node's container runtime has",
-            remedy=f"on each node: docker save {service.image} | sudo ctr -n k8s.io images import -",
-        )
+        yield worded.warning("export-image-local", place.below("image"), image=service.image)
     elif "@" not in service.image:
         yield image_moves(service.name, service.image)
     for rank in service.ranks:
@@ -185,28 +143,15 @@ def _remarks(plan: Plan, service: _Service) -> Iterator[Finding]:
                 remedy="give the NVIDIA device plugin time slicing (sharing.timeSlicing) with as many replicas",
             )
     if service.head.supervisor.gids:
-        yield hint(
-            "export-gid",
-            place,
-            found="the supervisor looks up NCCL_IB_GID_INDEX at each start, and nobody does in a pod",
-            expected="NCCL's own choice by NCCL_IB_ROCE_VERSION_NUM and NCCL_IB_ADDR_FAMILY, which NCCL 2.21 brought",
-            remedy="look at NCCL's log once (NCCL_DEBUG: INFO): GID entries of the halves' IPv4 addresses",
-        )
+        yield worded.hint("export-gid", place)
     if address := listens_at(service.head):
-        yield warning(
-            "export-listen",
-            place.below("listen"),
-            found=f"the host's address {address} alone",
-            expected="every address: a Service asks the pod by its own",
-            remedy="take listen out, and say by a NetworkPolicy who may ask",
-        )
+        yield worded.warning("export-listen/remarks", place.below("listen"), address=address)
     if service.head.slice["tls"]:
-        yield warning(
-            "export-certificate",
+        yield worded.warning(
+            "export-certificate/remarks",
             place.below("tls"),
-            found=f"a certificate for {', '.join(service.head.slice['tls']['names'])}",
-            expected=f"also {_endpoint_name(service)}.NAMESPACE.svc, by which clients in the cluster ask",
-            remedy="make the Secret of a certificate that has it",
+            names=", ".join(service.head.slice["tls"]["names"]),
+            service=_endpoint_name(service),
         )
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..._base.findings import Finding, warning
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._base.plan import Plan
 from ..._base.ranks import rank_of
@@ -90,10 +91,4 @@ def listens_at(head: Rank) -> str:
 
 def image_moves(name: str, image: str) -> Finding:
     """It comes from a registry, and is not pinned."""
-    return warning(
-        "export-image-moves",
-        Place(service=name).below("image"),
-        found=f"{image} without a digest",
-        expected="sha256: and 64 hex digits, so that each host has the same image",
-        remedy="run gb10.fleet.stage, which writes it into .fleet.lock, and export again",
-    )
+    return worded.warning("export-image-moves", Place(service=name).below("image"), image=image)

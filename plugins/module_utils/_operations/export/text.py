@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..._base.findings import refusal
+from ..._base import worded
 from .service import Carried, Secret
 
 # The first line of each file, by which a later run knows it for its own.
@@ -75,13 +75,7 @@ def changes(wanted: Mapping[str, str], there: Mapping[str, str], folder: str, *,
     """
     for name in wanted:
         if name in there and not there[name].startswith(MARK):
-            raise refusal(
-                "export-file-foreign",
-                f"{folder}/{name}",
-                found="a file that gb10.fleet.export did not make",
-                expected=f'none, or one that begins with "{MARK}"',
-                remedy="move it away, or name another folder: -e export_to=FOLDER",
-            )
+            raise worded.refusal("export-file-foreign", f"{folder}/{name}", mark=MARK)
     write = {name: text for name, text in wanted.items() if there.get(name) != text}
     ours = [name for name, text in there.items() if text.startswith(MARK)]
     return Changes(write, [name for name in sorted(ours) if whole and name not in wanted])

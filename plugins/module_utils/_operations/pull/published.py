@@ -8,6 +8,7 @@ A published slice is read by whoever reaches the folder, so that it names no sec
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, host_error, refusal
 from ..._base.forms import forms
 from ..._base.place import Place
@@ -55,13 +56,7 @@ def refused(host: str, slice_: Slice, variables: Container[str]) -> Iterator[Fin
         )
     for name, pin, entry in _brought(slice_):
         if entry["lock"] is None and entry[pin] is None:
-            yield host_error(
-                "pull-unlocked",
-                Place(host=host, thing=name),
-                found="neither the lock nor a pin says by what it is known",
-                expected="the same on every host, whoever fetches it first",
-                remedy=f"bring it to one host by gb10.fleet.site or .stage, which locks it; or pin its {pin}",
-            )
+            yield worded.host_error("pull-unlocked", Place(host=host, thing=name), pin=pin)
 
 
 def _refused(host: str, rule: str, found: str) -> Finding:
@@ -134,13 +129,7 @@ def checked(value: object, file: str) -> dict[str, Any]:
     """A published slice, if it is in its form. FleetError with the place of what is not."""
     found, problems = check(_SPEC, value, "")
     if problems:
-        raise refusal(
-            "pull-form",
-            f"{file}: {problems[0].place or 'the slice'}",
-            found=problems[0].found,
-            expected="a slice that gb10.fleet.publish of this release has written",
-            remedy="publish it anew, or run gb10.fleet.pull for this host",
-        )
+        raise worded.refusal("pull-form", f"{file}: {problems[0].place or 'the slice'}", found=problems[0].found)
     slices: Mapping[str, Any] = found["fleet"]["plan"].get("hosts") or {}
     if [*slices] != [found["host"]]:
         raise refusal("pull-form", file, found=f"slices of {', '.join(slices) or 'nobody'}", expected=found["host"])

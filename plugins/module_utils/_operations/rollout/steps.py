@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, did_you_mean, error
 from ..._base.place import Place
 from ..._base.plan import Plan
@@ -76,13 +77,7 @@ def _left_out(plan: Plan, services: Iterable[str], hosts: Collection[str]) -> It
     for name in services:
         away = [host for host in plan["services"][name]["hosts"] if host not in hosts]
         if away:
-            yield error(
-                "rollout-limit",
-                Place(service=name),
-                found=f"this run leaves out {', '.join(away)}",
-                expected="all hosts of the services that share the model's requests",
-                remedy="name them in -l, too, or leave it out",
-            )
+            yield worded.error("rollout-limit", Place(service=name), away=", ".join(away))
 
 
 def steps(replicas: Iterable[Replica], backend: str | None) -> list[RolloutStep]:
@@ -116,22 +111,10 @@ def obstacles(replicas: Iterable[Replica]) -> Iterator[Finding]:
         place = Place(service=replica.service)
         absent = sorted(host for host, definition in replica.found.items() if definition is None)
         if absent:
-            yield error(
-                "rollout-new",
-                place,
-                found=f"{replica.service} was never on {', '.join(absent)}",
-                expected="a service that is there, whose definition changes",
-                remedy="run site.yml, which brings it",
-            )
+            yield worded.error("rollout-new", place, service=replica.service, absent=", ".join(absent))
         changed = [key for key in _ENDPOINT if (replica.endpoint or {}).get(key) != (replica.planned or {}).get(key)]
         if replica.moves and replica.endpoint and replica.planned and changed:
-            yield error(
-                "rollout-endpoint",
-                place,
-                found=f"another {' and '.join(changed)} than clients and gateways know",
-                expected="a replica that is reached as before, since the others still are",
-                remedy="run site.yml, which changes all replicas and gateways at once, or declare a service beside it",
-            )
+            yield worded.error("rollout-endpoint", place, changed=" and ".join(changed))
 
 
 def replicas_of(

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..._base.findings import FleetError, did_you_mean, error
+from ..._base import worded
+from ..._base.findings import FleetError, did_you_mean
 from ..bench.sweep import Point
 from . import search
 
@@ -97,13 +98,8 @@ def _wanted(part: str, more: bool, figure: str, known: Sequence[str]) -> tuple[s
 
 def _errors(problems: Sequence[str], known: Sequence[str]) -> Iterator[Any]:
     for problem in problems:
-        yield error(
-            "tune-goal",
-            "goal",
-            found=problem,
-            expected=f"parts with commas between them: N users; FIGURE < N s (or ms), of {', '.join(known)}; prompt N, "
-            f"answer N, shared N (tokens); most {THROUGHPUT}, or least FIGURE",
-            remedy=f'write it as -e goal="{_EXAMPLE}"',
+        yield worded.error(
+            "tune-goal/errors", "goal", found=problem, known=", ".join(known), throughput=THROUGHPUT, example=_EXAMPLE
         )
 
 

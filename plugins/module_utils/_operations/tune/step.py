@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, FleetError, error
 from ..._base.place import Place
 from ..._base.plan import Plan
@@ -100,13 +101,7 @@ def not_as_planned(name: str, ranks: Mapping[str, Sequence[Mapping[str, Any]]]) 
         for rank in of_host:
             if rank["service"] == name and (rank["definition"] != rank["wanted"] or rank["health"] != "serving"):
                 state = "goes by another definition than planned" if rank["health"] == "serving" else rank["health"]
-                yield error(
-                    "tune-service",
-                    Place(host=host, thing=name),
-                    found=state,
-                    expected="a service that serves as it is declared",
-                    remedy="run site.yml or rollout.yml first; status.yml says how it does",
-                )
+                yield worded.error("tune-service", Place(host=host, thing=name), found=state)
 
 
 def following(search: Search, state: SearchState) -> tuple[Trial | None, SearchState]:
@@ -175,12 +170,8 @@ def _wrong_options(options: Mapping[str, Any]) -> Iterator[Finding]:
 def _too_long(plan: Plan, name: str, asked: SearchGoal) -> Iterator[Finding]:
     context, point = plan["services"][name]["kv"]["context"], asked.point
     if not points(context, None, [point.depth + point.prompt], [], point.answer):
-        yield error(
-            "tune-goal",
-            "goal",
-            found=f"requests of {point.depth + point.prompt + point.answer} tokens",
-            expected=f"some that fit into the {context} which {name} takes",
-            remedy="write a shorter prompt or answer into it",
+        yield worded.error(
+            "tune-goal/too-long", "goal", depth=point.depth + point.prompt + point.answer, context=context, name=name
         )
 
 

@@ -4,7 +4,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ..._base.findings import Finding, error, ordered, warning
+from ..._base import worded
+from ..._base.findings import Finding, ordered, warning
 from ..._base.place import Place
 from ..._base.plan import Plan
 
@@ -26,13 +27,12 @@ def _unnamed(leaving: Collection[str], named: str) -> Iterator[Finding]:
     names = {name.strip() for name in named.split(",") if name.strip()}
     if names != {*leaving}:
         hosts = ",".join(sorted(leaving))
-        yield error(
+        yield worded.error(
             "remove-unnamed",
             "-e remove",
             found=", ".join(sorted(names)) or "nothing",
-            expected=f"the hosts of this run, {', '.join(sorted(leaving))}",
-            remedy=f"look first: -l {hosts} --check --diff; then -l {hosts} -e remove={hosts}",
-            reason="it stops their services and removes what was written there",
+            leaving=", ".join(sorted(leaving)),
+            hosts=hosts,
         )
 
 
@@ -103,13 +103,8 @@ def _gateway(plan: Plan, gateway: Mapping[str, Any], leaving: Collection[str]) -
 
 
 def _needed(host: str, found: str, remedy: str, *others: str) -> Finding:
-    return error(
-        "remove-needed",
-        Place(host=host),
-        found=found,
-        expected="a host that no other one needs",
-        remedy=f"{remedy}; then site.yml -l {','.join(sorted({*others}))}, and this again",
-        kind="host",
+    return worded.error(
+        "remove-needed", Place(host=host), kind="host", found=found, remedy=remedy, others=",".join(sorted({*others}))
     )
 
 

@@ -4,7 +4,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..._base.findings import Finding, host_error, ordered
+from ..._base import worded
+from ..._base.findings import Finding, ordered
 from ..._base.reading import State
 from ..._base.slice import Slice
 from ..._plan.preflight.needs import obstacles, preflight
@@ -47,6 +48,4 @@ def _versions(expected: Mapping[str, str | None], state: State) -> Iterator[Find
 
 
 def _wrong(place: str, found: str, expected: str) -> Finding:
-    return host_error(
-        "update-failed", place, found=found, expected=expected, remedy="journalctl -b and dmesg on that host say more"
-    )
+    return worded.host_error("update-failed", place, found=found, expected=expected)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
-from ..._base.findings import Finding, host_error, host_warning
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.gb10 import ROOT
 from ..._base.place import Place
 from ..._base.reading import State
@@ -149,15 +150,8 @@ def _held(found: Mapping[str, Any], after: Result) -> Iterator[Finding]:
     for family in sorted(after.changed):
         held = sorted(name for name in {*found["kept_back"], *found["held"]} if _is_of(family, name))
         if held:
-            yield host_error(
-                "update-held",
-                f"the packages of the {family}",
-                found=f"apt leaves {', '.join(held)} where it is, and moves others of them",
-                expected="all of them, or none",
-                remedy=f"release it (sudo apt-mark unhold {held[0]}), or hold the others as well; "
-                "`apt-get --simulate dist-upgrade` says why",
-                reason="torn apart, the GPU is gone after the restart",
-                source=_SOURCE,
+            yield worded.host_error(
+                "update-held", f"the packages of the {family}", source=_SOURCE, held=", ".join(held), first_held=held[0]
             )
 
 
@@ -171,14 +165,8 @@ def _torn(after: Result) -> Iterator[Finding]:
     for branch, versions in by_branch.items():
         if len(versions) > 1:
             words = "; ".join(f"{version}: {', '.join(names)}" for version, names in versions.items())
-            yield host_error(
-                "update-driver-torn",
-                f"the packages of driver {branch}",
-                found=words,
-                expected="one version",
-                remedy="sudo apt-get update, and begin again; pins in /etc/apt/preferences.d may keep some of them",
-                reason="the GPU's library and its kernel module refuse each other (driver/library version mismatch)",
-                source=_SOURCE,
+            yield worded.host_error(
+                "update-driver-torn", f"the packages of driver {branch}", found=words, source=_SOURCE
             )
 
 
@@ -189,16 +177,7 @@ def _kernel_alone(look: PreflightContext, after: Result) -> Iterator[Finding]:
         return
     modules = {found[1] for name in after.packages if (found := _MODULES.fullmatch(name))}
     if after.kernel not in modules and not any(fnmatchcase(name, _DKMS) for name in after.packages):
-        yield host_error(
-            "update-kernel-alone",
-            f"kernel {after.kernel}",
-            found="nothing brings NVIDIA's module for it",
-            expected=f"linux-modules-nvidia-580-open-{after.kernel}",
-            remedy=f"sudo apt-get install linux-modules-nvidia-580-open-{after.kernel}, and begin again; or hold the "
-            "kernel",
-            reason="after the restart there is no GPU",
-            source="an owner's journal, kernel 6.17.0-1021-nvidia",
-        )
+        yield worded.host_error("update-kernel-alone", f"kernel {after.kernel}", kernel=after.kernel)
 
 
 def _unreported(look: PreflightContext, after: Result) -> Iterator[Finding]:
@@ -206,10 +185,4 @@ def _unreported(look: PreflightContext, after: Result) -> Iterator[Finding]:
     if pair != running(look.state) and not any(
         (pair_row["kernel"], pair_row["driver"]) == pair for pair_row in known_good()
     ):
-        yield host_warning(
-            "update-unreported",
-            "the update",
-            found=f"kernel {after.kernel} with driver {after.driver}: nobody has reported it yet, good or bad",
-            expected="a row of data/known_good.yml",
-            remedy="let the first host show it; the others follow only once it has proved itself",
-        )
+        yield worded.host_warning("update-unreported", "the update", kernel=after.kernel, driver=after.driver)

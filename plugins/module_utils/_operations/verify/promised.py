@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from ..._base.findings import Finding, host_error, host_warning
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._engines.interface import Engine
 from ..._on_host.rank.causes import explained
@@ -85,27 +86,19 @@ def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Ma
     promised_release, release = expected["release"], boot.get("release")
     if promised_release and release and not engine.same_release(promised_release, release):
         findings.append(
-            host_warning(
+            worded.host_warning(
                 "verify-release",
                 Place(service=service, option="image.release"),
-                found=f"the image holds {title} {release}",
-                expected=f"{promised_release}, as the recipe says",
-                remedy=f'write "release: {release}" beside the image',
-                reason="options and sizes were checked against another release than the one that runs",
-                source="the service's journal at this start",
+                title=title,
+                release=release,
+                promised_release=promised_release,
             )
         )
     low, high, have = expected["kv_tokens_low"], expected["kv_tokens_high"], boot.get("kv_cache_tokens")
     if low is not None and high is not None and have is not None and not low <= have <= high:
         findings.append(
-            host_warning(
-                "verify-kv-pool",
-                Place(service=service),
-                found=f"{title}'s KV pool holds {have:,} tokens",
-                expected=_planned(expected, have),
-                remedy=f"compare the image's {title} with the recipe's `image.release`, and report the boot log",
-                reason="the plan is exact for a known release; a difference means another build or other flags",
-                source="the service's journal at this start",
+            worded.host_warning(
+                "verify-kv-pool", Place(service=service), expected=_planned(expected, have), title=title, have=have
             )
         )
     return findings
@@ -132,11 +125,4 @@ def computed_by_others(engine: Engine, service: str, ranks: int, fingerprint: st
     """An answer of fewer or more ranks than the service has, as far as the engine can tell."""
     if engine.ranks_of(fingerprint) in (None, ranks):
         return None
-    return host_error(
-        "verify-ranks",
-        Place(service=service),
-        found=f'the answer was computed by other ranks: "{fingerprint}"',
-        expected=f"{ranks} ranks",
-        remedy="run site.yml, and look at who answers on the service's port (`ss -ltnp`)",
-        source="system_fingerprint of the answer",
-    )
+    return worded.host_error("verify-ranks", Place(service=service), fingerprint=fingerprint, ranks=ranks)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..._base import layout
+from ..._base import layout, worded
 from ..._base.findings import Finding, host_error, host_warning, ordered
 from ..._base.place import Place
 from ..._base.reading import Listener, State
@@ -55,13 +55,7 @@ def _is_there(path: str | None, state: State) -> bool:
 def _files(needs: Needs, state: State) -> Iterator[Finding]:
     for file in needs["files"]:
         if not _is_there(file["path"], state) and not _is_there(file.get("unless"), state):
-            yield host_error(
-                "preflight-file",
-                _place_of(file),
-                found=f"{file['path']} is not on this host",
-                expected="the file or folder that it names",
-                remedy="put it there, or write another source",
-            )
+            yield worded.host_error("preflight-file", _place_of(file), path=file["path"])
 
 
 def made_elsewhere(needs: Needs, state: State, kept: Collection[str] | None) -> Iterator[Finding]:
@@ -90,13 +84,12 @@ def lets_others_in(access: PeerAccess, state: State) -> Iterator[Finding]:
     """
     given = state.get("peers_inventory")
     if access["readers"] and given not in (None, "", access["inventory"]):
-        yield host_error(
+        yield worded.host_error(
             "peer-access-foreign",
             "peer_access",
-            found=f"the inventory {given} lets hosts of its own read images or models from this one",
-            expected=f"no readers of another inventory than this one, {access['inventory']}",
-            remedy=f"name another source for {', '.join(access['readers'])} (source: of image or model); where both "
-            f"are the same inventory, write fleet_name: {given} in its group_vars/all",
+            given=given,
+            inventory=access["inventory"],
+            readers=", ".join(access["readers"]),
         )
 
 
@@ -112,12 +105,8 @@ def _disk(needs: Needs, state: State) -> Iterator[Finding]:
         if total > free:
             what = ", ".join(f"{write['what']} {size(write['bytes'])}" for write in writes)
             place = " and ".join(sorted({write["path"] for write in writes}))
-            yield host_error(
-                "preflight-disk",
-                place,
-                found=f"{size(free)} are free",
-                expected=f"{size(total)} ({what}, and a tenth for partial files)",
-                remedy=f"free {size(total - free)}, for instance with `docker image prune`, or use a larger disk",
+            yield worded.host_error(
+                "preflight-disk", place, free=size(free), total=size(total), what=what, total_size=size(total - free)
             )
 
 
@@ -146,25 +135,18 @@ def _taken(wanted: NeededPort, listener: Listener, name: str) -> Finding:
         end = f"end it (sudo pkill -KILL -f 'docker-prox[y] .*-host-port {port} ')"
     else:
         by, end = process or "another process", f"end that process (ss -ltnp sport = :{port})"
-    return host_error(
-        "preflight-port",
-        _place_of(wanted),
-        found=f"port {port} is taken by {by}",
-        expected="a free port",
-        remedy=f"write another port, or {end}",
-    )
+    return worded.host_error("preflight-port", _place_of(wanted), port=port, by=by, end=end)
 
 
 def _memory(needs: Needs, state: State) -> Iterator[Finding]:
     memory = state["memory_bytes"]
     if memory is not None and memory["total"] < needs["memory_bytes"] * MEMORY_SLACK:
-        yield host_error(
+        yield worded.host_error(
             "preflight-memory",
             Place(variable="fleet_host", option="memory_kib"),
-            found=f"this host has {size(memory['total'])} of memory",
-            expected=f"{size(needs['memory_bytes'])} as the plan counts on",
-            remedy=f"write memory_kib: {memory['total'] // 1024} for this host and read plan.yml again",
-            reason="the utilization of each service is a part of it, so that all services of this host start anew once",
+            total=size(memory["total"]),
+            memory_bytes=size(needs["memory_bytes"]),
+            other_total=memory["total"] // 1024,
         )
 
 

@@ -26,7 +26,7 @@ def _differences(view: DriftContext) -> Differences:
             # an image of a registry's tag is taken as it is, until its digest is pinned
             ours = rule == "image-missing" or image["digest"] or image["lock"] or image["source"]["kind"] != "registry"
             remedy = "" if ours else f"pin the digest in the recipe or service, then {view.converge()}"
-            yield view.differs(
+            yield view.difference(
                 "error",
                 rule,
                 f"image {reference}",

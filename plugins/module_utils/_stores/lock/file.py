@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ..._base.findings import FleetError, error
+from ..._base import worded
+from ..._base.findings import FleetError
 from ..._base.own_files import replace_file
 from .lock import EMPTY, MOST_BYTES, Lock, dump, parse
 
@@ -23,13 +24,7 @@ def read(file: Path) -> Lock:
     except FileNotFoundError:
         return EMPTY
     except OSError as problem:
-        finding = error(
-            "lock-damaged",
-            str(file),
-            found=problem.strerror or str(problem),
-            expected="a file that can be read",
-            remedy=f"take the last good commit's, or mv {file} {file}.damaged: the next run begins a new lock",
-        )
+        finding = worded.error("lock-damaged/read", str(file), found=problem.strerror or str(problem), file=file)
         raise FleetError(finding) from problem
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..._base.findings import Finding, FleetError, did_you_mean, error, host_error, refusal
+from ..._base import worded
+from ..._base.findings import Finding, FleetError, did_you_mean, error
 from ..._base.place import Place, keys_of
 from ..._base.received import DIGEST, REVISION, SHA256
 from ..._base.schema import Spec, check
@@ -135,13 +136,8 @@ def _line_of(text: str, names: Sequence[str], last: bool = False) -> int:
 
 
 def _damaged(file: str, line: int, found: str) -> FleetError:
-    return refusal(
-        "lock-damaged",
-        f"{file}, line {line}",
-        found=found,
-        expected="a lock as this collection writes it",
-        remedy=_REMEDY.replace("FILE", file),
-        reason="it says what every host's images and models are compared with, so nobody else may begin it anew",
+    return worded.refusal(
+        "lock-damaged/damaged", f"{file}, line {line}", found=found, remedy=_REMEDY.replace("FILE", file)
     )
 
 
@@ -166,15 +162,7 @@ def anchored(kind: str, entry: Mapping[str, Any], lock: Lock, relock: str) -> tu
     in_lock = locked(kind, entry, lock, relock)
     problems = []
     if known and any(known[part] is None for part in sort.known_by):
-        problems.append(
-            error(
-                "lock-recipe-unpinned",
-                name,
-                found=f"the recipe has {_words(kind, known)}, and no {sort.pin}",
-                expected="both, or none",
-                remedy=f"write its {sort.pin} into the recipe",
-            )
-        )
+        problems.append(worded.error("lock-recipe-unpinned", name, kind__words=_words(kind, known), pin=sort.pin))
         known = None
     if known and in_lock and not _same(kind, known, in_lock):
         problems.append(
@@ -203,12 +191,11 @@ def unknown_name(relock: str, wanted: Mapping[str, Mapping[str, Sequence[Mapping
     """A finding where ``relock`` names nothing of the plan. wanted: by kind and host the plan's entries."""
     all_of = [(kind, entry) for kind, hosts in wanted.items() for entries in hosts.values() for entry in entries]
     if relock and not any(is_named(kind, entry, relock) for kind, entry in all_of):
-        yield error(
+        yield worded.error(
             "lock-unknown-name",
             "relock",
-            found=f'nothing is called "{relock}"',
-            expected="an image or a model of a service",
             remedy=did_you_mean(relock, {entry[KINDS[kind].name] for kind, entry in all_of}),
+            relock=relock,
         )
 
 
@@ -299,13 +286,7 @@ def _agreed(
     found = "; ".join(f"{_words(kind, value)} on {host}" for host, value in values.items())
     for host in values:
         refused.setdefault(host, []).append(
-            host_error(
-                "lock-hosts-differ",
-                Place(host=host, thing=name),
-                found=found,
-                expected="the same on all hosts",
-                remedy="give all of them the right one, by source: {host: ...} or by a pin, and run again",
-            )
+            worded.host_error("lock-hosts-differ", Place(host=host, thing=name), found=found)
         )
     return None
 
@@ -313,14 +294,12 @@ def _agreed(
 def _other(
     kind: str, name: str, value: Mapping[str, object], anchor: Mapping[str, object], entry: Mapping[str, object]
 ) -> Finding:
-    return host_error(
+    return worded.host_error(
         "lock-differs",
         f"{name}",
         found=_words(kind, value),
-        expected=f"{_words(kind, anchor)}, as locked",
-        remedy=f"if the new one is wanted, on all hosts: -e relock={entry[KINDS[kind].name]}; if not, see where this "
-        "host has it from",
-        reason="what is served must be what was first brought and looked at",
+        kind__words=_words(kind, anchor),
+        entry=entry[KINDS[kind].name],
     )
 
 

@@ -58,7 +58,7 @@ def _differences(view: DriftContext) -> Differences:
             yield from _authorized(view, present["authorized"], plan["readers"])
         yield from _known(view, present["known"], plan["reads"])
     for path in (view.state["peers_entries"] or ()) if is_ours and not plan["readers"] else ():
-        yield view.differs("error", "file-kind", f"file {path}", found="a file", expected="no such file")
+        yield view.difference("error", "file-kind", f"file {path}", found="a file", expected="no such file")
 
 
 def _authorized(
@@ -68,22 +68,20 @@ def _authorized(
     place = f"file {access.AUTHORIZED_KEYS}"
     for name in sorted(lines.keys() - {*readers}):
         expected = "no key of anybody but " + (", ".join(readers) or "nobody")
-        yield view.differs("error", "peer-key-undeclared", place, found=f"a key of {name[:80]!r}", expected=expected)
+        yield view.difference("error", "peer-key-undeclared", place, found=f"a key of {name[:80]!r}", expected=expected)
     for name in readers:
         if name not in lines:
-            yield view.differs(
-                "warning", "peer-key-missing", f"{place}, {name}", found="no key", expected=f"{name}'s key"
-            )
+            yield view.differs("warning", "peer-key-missing", f"{place}, {name}", name=name)
             continue
         options, _, key = lines[name].partition(" ssh-")
         expected = _options(view, name, options, readers[name])
         theirs = _key_of(view, name, "public_key")
         if options != expected:
-            yield view.differs("error", "peer-key-options", f"{place}, {name}", found=options[:200], expected=expected)
-        elif theirs and access.bare(f"ssh-{key}") != theirs:
-            yield view.differs(
-                "error", "peer-key-other", f"{place}, {name}", found="another key", expected=f"the key of {name}"
+            yield view.difference(
+                "error", "peer-key-options", f"{place}, {name}", found=options[:200], expected=expected
             )
+        elif theirs and access.bare(f"ssh-{key}") != theirs:
+            yield view.differs("error", "peer-key-other", f"{place}, {name}", name=name)
 
 
 def _options(view: DriftContext, reader: str, found: str, planned: Collection[str]) -> str:
@@ -100,13 +98,9 @@ def _known(view: DriftContext, keys: Mapping[str, str], reads: Collection[str]) 
     for name in reads:
         place, theirs = f"file {access.KNOWN_HOSTS}, {name}", _key_of(view, name, "host_key")
         if name not in keys:
-            yield view.differs(
-                "warning", "peer-host-missing", place, found="no key", expected=f"the host key of {name}"
-            )
+            yield view.differs("warning", "peer-host-missing", place, name=name)
         elif theirs and keys[name] != theirs:
-            yield view.differs(
-                "error", "peer-host-other", place, found="another key", expected=f"the host key of {name}"
-            )
+            yield view.differs("error", "peer-host-other", place, name=name)
 
 
 def _key_of(view: DriftContext, host: str, which: Literal["public_key", "host_key"]) -> str:

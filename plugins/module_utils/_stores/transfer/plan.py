@@ -7,7 +7,8 @@ Each host passes on what it gets while it gets it, so that the origin sends it a
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._base.findings import Finding, did_you_mean, error
+from ..._base import worded
+from ..._base.findings import Finding, did_you_mean
 from ..._base.place import Place
 from ..._base.slice import FabricSlice
 
@@ -101,12 +102,10 @@ def _circles(wanted: Wanted) -> Iterator[Finding]:
             while (source := of_host.get(circle[-1])) is not None and source not in circle:
                 circle.append(source)
             if source == host and len(circle) > 1:
-                yield error(
+                yield worded.error(
                     "source-circle",
                     Place(host=host, thing=str(name[0] or name[2]), option="source.host"),
-                    found=f"fetched in a circle: {' from '.join([*circle, host])}",
-                    expected="a host among them that has it from elsewhere",
-                    remedy="write another source for one of them: hub or registry, or a path on it",
+                    circle=" from ".join([*circle, host]),
                 )
 
 
@@ -138,12 +137,11 @@ def _peer(host: str, end: Endpoint) -> dict[str, Any]:
 def _problems(host: str, entry: Mapping[str, Any], reach: Routes) -> Iterable[Finding]:
     source = entry["source"]
     if source.get("host") and source["host"] not in reach:
-        yield error(
+        yield worded.error(
             "source-host-unknown",
             Place(host=host, thing=entry.get("reference") or entry["repository"], option="source.host"),
-            found=f'no host "{source["host"]}" in the inventory',
-            expected="a host that has it",
             remedy=did_you_mean(source["host"], reach),
+            host=source["host"],
         )
 
 

@@ -26,17 +26,10 @@ def _differences(view: DriftContext) -> Differences:
         name = model["repository"]
         have = present["models"][name]
         if have["broken"]:
-            yield view.differs(
-                "error",
-                "model-record",
-                f"model {name}",
-                found=have["broken"],
-                expected="a sealed manifest",
-                reason="nobody knows any more whether its files are what was verified",
-            )
+            yield view.differs("error", "model-record", f"model {name}", found=have["broken"])
         if have["access"]:
             around = commonpath(have["access"])
-            yield view.differs(
+            yield view.difference(
                 "error",
                 "model-access",
                 f"model {name}",
@@ -49,35 +42,14 @@ def _differences(view: DriftContext) -> Differences:
             )
         if have["closed"]:
             yield view.differs(
-                "error",
-                "model-unreadable",
-                f"model {name}",
-                found=f"a container can't read {first_of(have['closed'])}",
-                expected="files that root without capabilities can read, as it is in there",
-                remedy=f"run {view.converge()}: it names the command that opens them to root alone",
-                reason="the next start of its service fails",
+                "error", "model-unreadable", f"model {name}", closed=first_of(have["closed"]), converge=view.converge()
             )
         for rule, expected, found in _wrong(model, have):
-            yield view.differs("error", rule, f"model {name}", found=found, expected=expected)
+            yield view.difference("error", rule, f"model {name}", found=found, expected=expected)
     for name in sorted({*present["others"]} - {*view.settings["expect"]["models"]}):
-        yield view.differs(
-            "hint",
-            "model-undeclared",
-            f"model {name}",
-            found="its files are in the cache",
-            expected="nobody declared it",
-            remedy="remove it with the tasks file prune.yml of model_store, or declare it: fleet_drift.expect.models",
-        )
+        yield view.differs("hint", "model-undeclared", f"model {name}")
     for name, digest in sorted((view.state["deep"] or {"bad": {}})["bad"].items()):
-        yield view.differs(
-            "error",
-            "model-bytes",
-            f"weights {name}",
-            found=f"sha256 {digest[:12]}",
-            expected="the bytes that were verified",
-            remedy=f"move the file away and run {view.converge()}; look at the disk: sudo smartctl -a /dev/nvme0",
-            reason="its size and time are as before: the disk or memory changed it",
-        )
+        yield view.differs("error", "model-bytes", f"weights {name}", digest=digest[:12], converge=view.converge())
 
 
 def _wrong(wanted: StoredModel, have: Model) -> Iterator[tuple[str, str, str]]:

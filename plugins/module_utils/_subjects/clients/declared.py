@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
-from ..._base import secret_files
+from ..._base import secret_files, worded
 from ..._base.addresses import wrong_listen
 from ..._base.findings import Finding, did_you_mean, error, unknown_host
 from ..._base.forms import forms
@@ -71,20 +71,10 @@ def decide(clients: dict[str, Client], context: DeclareContext) -> Iterator[Find
         }
         yield from _placement(name, client, place, context)
         if gateway is None and "gateway" not in context.refused:
-            yield error(
-                "input-client-gateway",
-                place,
-                found="no fleet_gateway",
-                expected="a gateway, by which the client reaches the services",
-                remedy="declare fleet_gateway (docs/gateway.md)",
-            )
+            yield worded.error("input-client-gateway", place)
         elif gateway and known is not None and client["key"] not in known:
-            yield error(
-                "input-client-key",
-                place.below("key"),
-                found=f'{gateway["keys_file"]} has no key of "{client["key"]}"',
-                expected="a key of its own, so that it can be withdrawn alone",
-                remedy=f"""echo "{client["key"]}: $(openssl rand -hex 32)" >> {gateway["keys_file"]}""",
+            yield worded.error(
+                "input-client-key", place.below("key"), keys_file=gateway["keys_file"], key=client["key"]
             )
         yield from wrong_listen(place, client["listen"])
         yield from _secret(client, place)
@@ -101,29 +91,16 @@ def _known_keys(gateway: GatewayDeclared | None) -> Collection[str] | None:
 def _placement(name: str, client: Client, place: Place, context: DeclareContext) -> Iterator[Finding]:
     services = context.service_names
     if name in services or name == "gateway":
-        yield error(
-            "input-client-name",
-            place,
-            found="a service, or the gateway, has that name",
-            expected="a name of its own, by which it is removed",
-            remedy="rename the client",
-        )
+        yield worded.error("input-client-name", place)
     if client["host"] not in context.hosts:
         yield unknown_host(place.below("host"), client["host"], context.hosts)
     if client["kind"] == OPEN_WEBUI and "service" in client:
-        yield error(
-            "input-client-service",
-            place.below("service"),
-            found="a service of an Open WebUI, which lists every model of the gateway",
-            expected="no service",
-            remedy="take it out",
-        )
+        yield worded.error("input-client-service/placement", place.below("service"))
     elif client["kind"] == HERMES and client.get("service") not in services:
-        yield error(
-            "input-client-service",
+        yield worded.error(
+            "input-client-service/placement-whose",
             place.below("service"),
-            found=f'no service "{client["service"]}"' if "service" in client else "none",
-            expected="the service whose model the agent works with",
+            found=f'''no service "{client["service"]}"''' if "service" in client else "none",
             remedy=did_you_mean(client.get("service", ""), services),
         )
 

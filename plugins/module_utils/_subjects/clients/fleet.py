@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..._base import worded
 from ..._base.addresses import is_address, is_loopback
 from ..._base.findings import Finding, error
 from ..._base.gb10 import fact
@@ -113,13 +114,12 @@ def _agent(name: str, client: Client, services: Mapping[str, Decided]) -> Iterat
         )
     missing = [flag for flag in ("enable-auto-tool-choice", "tool-call-parser") if not placed.flags.get(flag)]
     if missing:
-        yield error(
+        yield worded.error(
             "input-client-tools",
             Place(service=placed.name).below("flags"),
-            found=f"no {_and(missing)}, for the agent {name}",
-            expected="both: without them each request of an agent is refused with 400",
-            remedy=f"write enable-auto-tool-choice: true and tool-call-parser, the model's parser, in the flags of "
-            f"{placed.name}",
+            missing=_and(missing),
+            name=name,
+            placed=placed.name,
         )
 
 

@@ -3,7 +3,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from ..._base.findings import Finding, host_error
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.place import Place
 from ..._base.slice import ClientSlice
@@ -27,7 +28,7 @@ def _differences(view: DriftContext) -> Differences:
     for start in (client["start"] for client in view.slice["clients"]):
         have, image = running.get(start["container"]), images.get(start["image"])
         if have is not None and image is not None and have["image"] != image["id"]:
-            yield view.differs(
+            yield view.difference(
                 "error",
                 "client-image",
                 f"container {start['container']}",
@@ -43,12 +44,8 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     for client in look.slice.get("clients", ()):
         port = client["listens"]["port"]
         if found := look.others_at(port, [_PROCESS] if client["unit"] in ours else ()):
-            yield host_error(
-                "client-port-taken",
-                Place(variable="fleet_clients").below(client["name"]),
-                found=found,
-                expected="a free port",
-                remedy="stop it, or write another port",
+            yield worded.host_error(
+                "client-port-taken", Place(variable="fleet_clients").below(client["name"]), found=found
             )
 
 

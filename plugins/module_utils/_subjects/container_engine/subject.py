@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._base import layout
+from ..._base import layout, worded
 from ..._base.findings import Finding, error
 from ..._base.forms import forms
 from ..._base.gb10 import fact
@@ -78,14 +78,14 @@ def _differences(view: DriftContext) -> Differences:
     daemon = view.state["daemon"]
     for finding in _overruled(daemon or {}, view.slice["container_engine"]):
         words = {name: getattr(finding, name) for name in ("found", "expected", "remedy", "reason", "source")}
-        yield view.differs("error", finding.rule, finding.place, **words)
+        yield view.difference("error", finding.rule, finding.place, **words)
     engine = view.state["engine"]
     if engine is not None and not engine["running"] and not (daemon and daemon["masked"]):
         hangs = engine.get("hangs", "")
         found = f"it does not answer{hangs and f': {hangs}'}" if engine["installed"] else "not installed"
-        yield view.differs("error", "docker-down", "Docker", found=found, expected="runs", remedy=hangs and RESTART)
+        yield view.difference("error", "docker-down", "Docker", found=found, expected="runs", remedy=hangs and RESTART)
     if missing := engine and daemon and needed_rules(engine, daemon):
-        yield view.differs("error", "docker-rules", "Docker", found=_gone(missing), expected=_MADE, reason=_FLUSHED)
+        yield view.difference("error", "docker-rules", "Docker", found=_gone(missing), expected=_MADE, reason=_FLUSHED)
 
 
 def _gone(missing: Sequence[str]) -> str:
@@ -122,14 +122,7 @@ def _overruled(daemon: Mapping[str, Any], plan: ContainerEngineSlice) -> Iterato
     """What of the owner's wins over our daemon.json, or keeps Docker from starting with it."""
     where = daemon.get("where", {})
     if daemon.get("masked"):
-        yield error(
-            "docker-masked",
-            UNIT,
-            found="the unit is masked, so that nobody starts Docker",
-            expected="a unit that can be started",
-            remedy=f"sudo systemctl unmask {UNIT}",
-            kind="host",
-        )
+        yield worded.error("docker-masked", UNIT, kind="host", unit=UNIT)
     if daemon.get("file"):
         yield error(
             "docker-other-file",
@@ -141,15 +134,12 @@ def _overruled(daemon: Mapping[str, Any], plan: ContainerEngineSlice) -> Iterato
         )
     written = {key for key, value in plan["daemon"].items() if value is not None}
     for key in sorted(written & {*daemon.get("flags", ())}):
-        yield error(
+        yield worded.error(
             "docker-option-twice",
             Place(variable="fleet_host").below("container_engine", "daemon", key),
-            found=f"dockerd has --{key} on its command line as well ({where.get(key, _CAT)})",
-            expected="each setting once",
-            remedy=f"write `{key}: null`, or remove the drop-in that sets the option",
-            reason="dockerd does not start then, and `dockerd --validate` does not see it",
-            source="the package nv-docker-options of DGX OS",
             kind="host",
+            key=key,
+            key_get=where.get(key, _CAT),
         )
 
 

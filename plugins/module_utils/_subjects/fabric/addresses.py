@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from ..._base import worded
 from ..._base.findings import Finding, fabric_error
 from ..._base.place import Place
 from .declared import End, HostFacts, Segment
@@ -92,13 +93,8 @@ def _indices(segments: Iterable[Segment]) -> tuple[dict[Place, int], list[Findin
         reason = "an address depends on nothing but its own cable's index, so that no change renumbers the others"
         for rival in rivals:
             findings.append(
-                fabric_error(
-                    "fabric-index-taken",
-                    rival.place,
-                    found=found,
-                    expected="an index of its own",
-                    remedy=f"if this is the newer one, write {_with_index(rival, free)}; leave the older as it is",
-                    reason=reason,
+                worded.fabric_error(
+                    "fabric-index-taken", rival.place, found=found, reason=reason, rival=_with_index(rival, free)
                 )
             )
     return {rivals[0].place: index for index, rivals in users.items() if len(rivals) == 1}, findings
@@ -120,11 +116,7 @@ def _from_pool(
         found = f"index {index} needs subnets {first} and {first + 1} of /{prefix}; the pool holds {holds}"
         remedy = "write a larger pool, a longer prefix (28 still gives .10 and .11) or a lower index"
         remedy = remedy if pool == _POOL else f"leave pool out, or {remedy}"
-        return {}, [
-            fabric_error(
-                "fabric-pool-too-small", segment.place, found=found, expected="a pool that holds them", remedy=remedy
-            )
-        ]
+        return {}, [worded.fabric_error("fabric-pool-too-small", segment.place, found=found, remedy=remedy)]
     numbers, problems = _numbers(segment, size)
     if problems:
         return {}, problems
@@ -148,18 +140,12 @@ def _numbers(segment: Segment, size: int) -> tuple[dict[End, int], list[Finding]
         if len(ends) > 1:
             found = f"number {number} of {' and '.join(sorted(ends))}"
             remedy = "give each port a number of its own"
-            problems.append(
-                fabric_error(
-                    "fabric-number-taken", segment.place, found=found, expected="one port a number", remedy=remedy
-                )
-            )
+            problems.append(worded.fabric_error("fabric-number-taken", segment.place, found=found, remedy=remedy))
         if number > size - 2:
             found = f"number {number} of {ends[0]}"
             remedy = "write a lower number or a shorter prefix"
             problems.append(
-                fabric_error(
-                    "fabric-number-range", segment.place, found=found, expected=f"1 to {size - 2}", remedy=remedy
-                )
+                worded.fabric_error("fabric-number-range", segment.place, found=found, remedy=remedy, size=size - 2)
             )
     return dict(segment.numbers), problems
 
@@ -197,9 +183,7 @@ def _interface(place: Place, text: str, problems: list[Finding]) -> Interface | 
     if "/" not in text or network.prefixlen == 32 or interface.ip in edges or interface.ip.is_multicast:
         found = f'"{text}"' + ("" if "/" in text else " without a prefix")
         problems.append(
-            fabric_error(
-                "fabric-address-invalid", place, found=found, expected=expected, remedy="write a host's address"
-            )
+            worded.fabric_error("fabric-address-invalid/interface-write", place, found=found, expected=expected)
         )
         return None
     return interface
@@ -210,35 +194,19 @@ def _unlike_networks(segment: Segment, addresses: Mapping[End, Interface]) -> It
     if len(networks) > 1:
         found = "the ends are in " + " and ".join(networks)
         remedy = "give all ends of a half addresses of one subnet"
-        yield fabric_error(
-            "fabric-ends-differ", segment.place, found=found, expected="one subnet a half", remedy=remedy
-        )
+        yield worded.fabric_error("fabric-ends-differ", segment.place, found=found, remedy=remedy)
     ends = sorted(addresses)
     for first, second in combinations(ends, 2):
         if addresses[first].ip == addresses[second].ip:
             found = f"{addresses[first].ip} on {first} and on {second}"
-            yield fabric_error(
-                "fabric-address-twice",
-                segment.place,
-                found=found,
-                expected="an address of its own",
-                remedy="change one of them",
-            )
+            yield worded.fabric_error("fabric-address-twice", segment.place, found=found)
 
 
 def _network(place: Place, text: str) -> tuple[Network | None, list[Finding]]:
     try:
         return ipaddress.IPv4Network(text), []
     except ValueError as reason:
-        return None, [
-            fabric_error(
-                "fabric-network-invalid",
-                place,
-                found=f'"{text}": {reason}',
-                expected="a network like 192.168.100.0/22",
-                remedy="write the network's first address with its prefix",
-            )
-        ]
+        return None, [worded.fabric_error("fabric-network-invalid", place, text=text, its_reason=reason)]
 
 
 # Overlaps ---------------------------------------------------------------------------------------------------------
@@ -254,22 +222,12 @@ def _overlaps(addressed: Sequence[Addressed]) -> Iterator[Finding]:
         if first is second:
             found = f"both halves of {first.segment.name} in {left if left == right else f'{left} and {right}'}"
             remedy = "give each half a subnet of its own, like 192.168.100.0/24 and 192.168.101.0/24"
-            yield fabric_error(
-                "fabric-halves-share-subnet",
-                place,
-                found=found,
-                expected="a subnet for each half",
-                remedy=remedy,
-                reason="traffic of both halves then leaves by one of them: 3 GB/s, and large transfers hang",
-                source="NVIDIA/dgx-spark-playbooks issue 102; eugr issue 270",
-            )
+            yield worded.fabric_error("fabric-halves-share-subnet", place, found=found, remedy=remedy)
         else:
             found = f"{right} of {second.segment.name} overlaps {left} of {first.segment.name}"
             remedy = "give one of them another index, or other addresses"
             for cable in (first, second):
-                yield fabric_error(
-                    "fabric-overlap", cable.segment.place, found=found, expected="a subnet for each half", remedy=remedy
-                )
+                yield worded.fabric_error("fabric-overlap", cable.segment.place, found=found, remedy=remedy)
 
 
 def _management_overlaps(
@@ -295,13 +253,12 @@ def _management_overlaps(
                 if ip in subnet and (name, ip) not in own
             ]
             if clashes:
-                yield fabric_error(
+                yield worded.fabric_error(
                     "fabric-overlap-management",
                     cable.segment.place,
-                    found=f"{subnet} of {cable.segment.name} {clashes[0]}",
-                    expected="a subnet of the fabric alone",
-                    remedy="write another pool, index or addresses",
-                    reason="the host would answer the controller through the cable: locked out",
+                    subnet=subnet,
+                    segment=cable.segment.name,
+                    first_clashe=clashes[0],
                 )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count as numbers_from
 from typing import Any, Literal, Protocol
 
+from ..._base import worded
 from ..._base.findings import Finding, did_you_mean, fabric_error, fabric_hint
 from ..._base.place import Place
 from ..._base.schema import check
@@ -109,13 +110,7 @@ def _speed_problems(speeds: Mapping[str, int], segments: Sequence[Segment]) -> I
 def _keeper_problems(keeper: str, segment: Segment) -> Iterator[Finding]:
     """Addresses that others give can't be computed."""
     if keeper == "others" and not segment.addresses:
-        yield fabric_error(
-            "fabric-keeper-addresses",
-            segment.place,
-            found="no addresses, and keeper: others",
-            expected="the addresses that the hosts have",
-            remedy="write addresses: {spark-2:1: [10.100.0.1/24, 10.100.1.1/24], ...}, or take keeper: others out",
-        )
+        yield worded.fabric_error("fabric-keeper-addresses", segment.place)
 
 
 def _mtu_problems(place: Place, mtu: int | None) -> Iterator[Finding]:
@@ -128,15 +123,7 @@ def _mtu_problems(place: Place, mtu: int | None) -> Iterator[Finding]:
             "fabric-mtu-range", place, found=str(mtu), expected=f"{MTU_MIN} to {MTU_MAX}", remedy=remedy, reason=reason
         )
     elif mtu < MTU and place == _MTU:
-        yield fabric_hint(
-            "fabric-mtu-small",
-            place,
-            found=str(mtu),
-            expected=str(MTU),
-            remedy=f"write {MTU} unless a switch can't carry it",
-            reason="jumbo frames are worth 0.7 to 1.5 % of all-reduce, and stable GIDs were seen with them",
-            source="Pulsar",
-        )
+        yield worded.fabric_hint("fabric-mtu-small", place, found=str(mtu), expected=str(MTU), mtu=MTU)
 
 
 # Reading ----------------------------------------------------------------------------------------------------------
@@ -165,11 +152,7 @@ def _segments(settings: FabricDeclared) -> tuple[list[Segment], list[Finding]]:
         place = Place(variable="fleet_fabric").below("switches", name)
         if numbers and by_hand:
             remedy = "give every port a number, or every port its addresses"
-            findings.append(
-                fabric_error(
-                    "fabric-switch-form", place, found="numbers and addresses", expected="one of the two", remedy=remedy
-                )
-            )
+            findings.append(worded.fabric_error("fabric-switch-form", place, remedy=remedy))
             continue
         segments.append(Segment("switch", name, place, tuple(sorted(ports)), switch.get("index"), numbers, by_hand))
     for position, link in enumerate(settings["links"]):
@@ -202,23 +185,11 @@ def _segment_problems(
     for end in segment.ends:
         if end.host not in hosts:
             remedy = did_you_mean(end.host, hosts)
-            yield fabric_error(
-                "fabric-unknown-host",
-                segment.place,
-                found=f'no host "{end.host}"',
-                expected="a host of the inventory",
-                remedy=remedy,
-            )
+            yield worded.fabric_error("fabric-unknown-host", segment.place, remedy=remedy, host=end.host)
         yield from _port_problems(segment, end, segments)
     if segment.kind == "cable" and segment.ends[0].host == segment.ends[1].host:
         remedy = "write the host that the other end goes to"
-        yield fabric_error(
-            "fabric-same-host",
-            segment.place,
-            found=f"both ends on {segment.ends[0].host}",
-            expected="two hosts",
-            remedy=remedy,
-        )
+        yield worded.fabric_error("fabric-same-host", segment.place, remedy=remedy, host=segment.ends[0].host)
     yield from _mtu_problems(segment.place.below("mtu"), segment.mtu)
 
 
@@ -238,23 +209,11 @@ def _port_problems(segment: Segment, end: End, segments: Sequence[Segment]) -> I
         if end.port in RAILS:
             port = RAILS[end.port].port
             remedy = f"write a cable or a switch with {end.host}:{port}"
-            yield fabric_error(
-                "fabric-link-on-rail",
-                segment.place,
-                found=f"{end} is half of port {port}",
-                remedy=remedy,
-                reason="both halves of a port have to be configured together",
-            )
+            yield worded.fabric_error("fabric-link-on-rail", segment.place, remedy=remedy, end=end, port=port)
     elif end.port not in map(str, PORTS):
         known = RAILS.get(end.port)
         remedy = f"write {end.host}:{known.port}" if known else _or_free(end.host, segments)
-        yield fabric_error(
-            "fabric-unknown-port",
-            segment.place,
-            found=f'port "{end.port}" of {end.host}',
-            expected="port 0 or 1",
-            remedy=remedy,
-        )
+        yield worded.fabric_error("fabric-unknown-port", segment.place, remedy=remedy, port=end.port, host=end.host)
 
 
 def _twice(segments: Sequence[Segment]) -> dict[Place, list[Finding]]:

@@ -8,6 +8,7 @@ end is known by the MAC address that answers: the readings of all hosts show who
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, error, fabric_error, fabric_warning, warning
 from ..._base.slice import FabricSlice, Interface, Peer
 from ..._on_host.gids import Gid, index_of
@@ -126,17 +127,9 @@ class _Interface:
             found = "there is no such interface"
             if why := absent(self.reading["adapter"]) if self.wanted["rdma_device"] else "":
                 found, remedy = f"{found}: {why}", SEAT
-            yield fabric_error(
-                "fabric-no-interface", self.place, found=found, expected="a ConnectX-7 half", remedy=remedy
-            )
+            yield worded.fabric_error("fabric-no-interface", self.place, found=found, remedy=remedy)
         elif not self.link["up"]:
-            yield fabric_error(
-                "fabric-link-down",
-                self.place,
-                found="the interface is switched off",
-                expected="up",
-                remedy="run site.yml",
-            )
+            yield worded.fabric_error("fabric-link-down", self.place)
         elif not self.link["carrier"]:
             yield self._without_carrier()
         else:
@@ -177,27 +170,13 @@ class _Interface:
         wanted = self.wanted
         yield from self._speed(link["speed_mbps"])
         if wanted["mtu"] not in (None, link["mtu"]):
-            yield fabric_error(
-                "fabric-mtu",
-                self.place,
-                found=f"MTU {link['mtu']}",
-                expected=f"MTU {wanted['mtu']}",
-                remedy="run site.yml",
-            )
+            yield worded.fabric_error("fabric-mtu", self.place, mtu=link["mtu"], wanted_mtu=wanted["mtu"])
         if wanted["address"] is not None and link["addresses"] != [wanted["address"]]:
             found = ", ".join(link["addresses"]) or "no address"
-            yield fabric_error(
-                "fabric-address", self.place, found=found, expected=wanted["address"], remedy="run site.yml"
-            )
+            yield worded.fabric_error("fabric-address", self.place, found=found, expected=wanted["address"])
         if wanted["rdma_device"] and link["pcie_width"] is not None and link["pcie_width"] < PCIE_LANES:
-            yield fabric_warning(
-                "fabric-pcie-narrow",
-                self.place,
-                found=f"PCIe x{link['pcie_width']}",
-                expected=f"x{PCIE_LANES}",
-                remedy="update the firmware: `fwupdmgr update`",
-                reason="firmware before April 2026 gives the second controller two lanes: half of its bandwidth",
-                source="tonyd2wild DeepSeek-v4-Flash pull request 35",
+            yield worded.fabric_warning(
+                "fabric-pcie-narrow", self.place, pcie_width=link["pcie_width"], pcie_lanes=PCIE_LANES
             )
 
     def _speed(self, speed: int | None) -> Iterator[Finding]:
@@ -266,34 +245,15 @@ class _Interface:
         port = self.reading["rdma"].get(device)
         if port is None:
             remedy = "load the driver: `modprobe mlx5_ib`; `rdma link`"
-            yield fabric_error(
-                "fabric-no-rdma-device",
-                self.place,
-                found=f"there is no RDMA device {device}",
-                expected=device,
-                remedy=remedy,
-            )
+            yield worded.fabric_error("fabric-no-rdma-device", self.place, expected=device, remedy=remedy)
             return
         if port["state"] != "ACTIVE":
             found = f"{device} is {port['state'] or 'unreadable'}"
-            yield fabric_error(
-                "fabric-rdma-state",
-                self.place,
-                found=found,
-                expected="ACTIVE",
-                remedy="look at `rdma link`, `dmesg | grep mlx5`",
-            )
+            yield worded.fabric_error("fabric-rdma-state", self.place, found=found)
         if port["link_layer"] != "Ethernet":
             remedy = "set the port to Ethernet: `mlxconfig -d ... set LINK_TYPE_P1=2`, then power off and on"
             found = f"link layer {port['link_layer'] or 'unknown'}"
-            yield fabric_error(
-                "fabric-link-layer",
-                self.place,
-                found=found,
-                expected="Ethernet (RoCE)",
-                remedy=remedy,
-                source="cluster owner's notes, Key Facts",
-            )
+            yield worded.fabric_error("fabric-link-layer", self.place, found=found, remedy=remedy)
         table = [Gid(row["index"], row["gid"], row["type"], self.wanted["name"]) for row in port["gids"]]
         planned = self.wanted["address"]
         for address in (text.partition("/")[0] for text in ([planned] if planned else link["addresses"])):
@@ -302,12 +262,4 @@ class _Interface:
                 remedy = f"run site.yml; if the address is set, set it anew: `nmcli connection up netplan-{name}`, or "
                 remedy += f"`networkctl reconfigure {name}` where networkd configures it"
                 found = f"{device} has no RoCE v2 GID for {address}"
-                yield fabric_error(
-                    "fabric-no-gid",
-                    self.place,
-                    found=found,
-                    expected="one",
-                    remedy=remedy,
-                    reason="NCCL has nothing to send from",
-                    source="NCCL issue 1333",
-                )
+                yield worded.fabric_error("fabric-no-gid", self.place, found=found, remedy=remedy)

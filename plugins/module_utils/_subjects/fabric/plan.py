@@ -3,7 +3,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..._base.findings import Finding, fabric_hint
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.layout import LIBRARY, MARK
 from ..._base.place import Place
 from ..._base.slice import FabricSlice, FileEntry, Files, Identity, Interface, Peer
@@ -65,16 +66,7 @@ def guard_files() -> Files:
 
 def _mode_hints(settings: FabricDeclared, addressed: Sequence[Addressed]) -> Iterator[Finding]:
     if settings["mode"] == "link-local" and addressed:
-        yield fabric_hint(
-            "fabric-link-local",
-            Place(variable="fleet_fabric", option="mode"),
-            found="link-local",
-            expected="static",
-            remedy="write mode: static for a service over two hosts",
-            reason="one half of each port gets an address, so half of its bandwidth; and a group's addresses are not "
-            "known before its hosts are up",
-            source="NVIDIA playbook, cx7-netplan.yaml; cluster owner's notes, Option A and B",
-        )
+        yield worded.fabric_hint("fabric-link-local", Place(variable="fleet_fabric", option="mode"))
 
 
 def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], facts: HostFacts) -> FabricSlice:

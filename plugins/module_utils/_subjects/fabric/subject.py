@@ -73,7 +73,7 @@ def _judged(view: DriftContext, readings: Mapping[str, Mapping[str, object]]) ->
 
 
 def _difference(view: DriftContext, finding: Finding) -> Difference:
-    return view.differs(
+    return view.difference(
         finding.severity,
         finding.rule,
         finding.at.thing,
@@ -100,7 +100,7 @@ def _others_netplan(view: DriftContext) -> Iterator[Difference]:
         strange = sorted({*file["claims"]} & ({*RAILS} | planned)) if planned else []
         lines = [line for name, line in file.get("lines", {}).items() if name in strange]
         if file["path"] != NETPLAN and strange:
-            yield view.differs(
+            yield view.difference(
                 "error",
                 "netplan-foreign",
                 f"netplan {file['path']}",

@@ -4,7 +4,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..._base.findings import Difference, Finding, host_error
+from ..._base import worded
+from ..._base.findings import Difference, Finding
 from ..._base.slice import Files, FirewallSlice, Rules
 from ..._base.subject import (
     Differences,
@@ -67,7 +68,7 @@ def _differences(view: DriftContext) -> Differences:
 
 
 def _rules(view: DriftContext, place: str, rule: str, want: str, have: str, nothing: str) -> Difference:
-    return view.differs(
+    return view.difference(
         "error",
         rule,
         place,
@@ -113,13 +114,8 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
 
 
 def _cut(port: int, protocol: str, who: str) -> Finding:
-    return host_error(
-        "firewall-unknown-listener",
-        f"port {port}/{protocol}",
-        found=f"{who or 'a program'} listens to everybody, and closing the host would cut it off",
-        expected="each listener named, open or shut",
-        remedy=f"write {{port: {port}, protocol: {protocol}}} in fleet_host.firewall.allow to keep it open, "
-        f"{port} in fleet_host.firewall.shut to close it, or stop it",
+    return worded.host_error(
+        "firewall-unknown-listener", f"port {port}/{protocol}", who=who or "a program", port=port, protocol=protocol
     )
 
 

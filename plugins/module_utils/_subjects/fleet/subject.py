@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..._base.findings import Finding, error
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._base.schema import Spec, check
 from ..._base.slice import Api, ListenRow, Slice
@@ -203,10 +204,6 @@ def _taken_twice(ports: Iterable[Port], taken: Taken) -> Iterator[Finding]:
         if holder != one.place.text:
             hosts.setdefault((one.place, one.port, holder, one.remedy), []).append(one.host)
     for (place, port, holder, remedy), on in hosts.items():
-        yield error(
-            "input-port-twice",
-            place,
-            found=f"port {port} of {', '.join(on)} is already that of {holder}",
-            expected="a port of its own",
-            remedy=remedy,
+        yield worded.error(
+            "input-port-twice/taken-twice", place, remedy=remedy, port=port, on=", ".join(on), holder=holder
         )

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..._base.findings import Finding, did_you_mean, error
+from ..._base import worded
+from ..._base.findings import Finding, did_you_mean
 from ..._base.place import Place
 from ..._base.slice import ExampleRequest
 
@@ -91,43 +92,26 @@ def _unlike(backend: Backend) -> Iterator[Finding]:
     first, *others = backend.servers
     for other in others:
         if other.key != first.key:
-            yield error(
+            yield worded.error(
                 "input-gateway-key",
                 Place(service=other.service).below("api_key_file"),
-                found=f'another key than {first.service}\'s, and both serve the model "{backend.model}" at the gateway',
-                expected="one key for all that share a model's requests",
-                remedy=f"name one file as api_key_file in {first.service} and {other.service}; or give "
-                f"{other.service} another served_name",
+                service=first.service,
+                model=backend.model,
+                other_service=other.service,
             )
 
 
 def _no_word(backend: Backend) -> Iterator[Finding]:
     if not _WORD.fullmatch(backend.model):
-        yield error(
-            "input-gateway-model",
-            Place(service=backend.name).below("served_name"),
-            found=f'"{backend.model}"',
-            expected="a name without spaces, quotes, #, % and backslashes, by which the gateway knows the model",
-            remedy="write another served_name",
-        )
+        yield worded.error("input-gateway-model", Place(service=backend.name).below("served_name"), model=backend.model)
 
 
 def _wrong_aliases(aliases: Mapping[str, str], models: Sequence[str]) -> Iterator[Finding]:
     for alias, model in sorted(aliases.items()):
         place = Place(variable="fleet_gateway").below("aliases", alias)
         if alias in models:
-            yield error(
-                "input-gateway-alias",
-                place,
-                found="a model of that name is served",
-                expected="a name that no model has",
-                remedy="take the alias out, or give the service another served_name",
-            )
+            yield worded.error("input-gateway-alias/wrong-aliases", place)
         elif model not in models:
-            yield error(
-                "input-gateway-alias",
-                place,
-                found=f'no model "{model}"',
-                expected="the name of a model as clients see it, served_name of a service",
-                remedy=did_you_mean(model, models),
+            yield worded.error(
+                "input-gateway-alias/wrong-aliases-clients", place, remedy=did_you_mean(model, models), model=model
             )

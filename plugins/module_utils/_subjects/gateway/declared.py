@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
-from ..._base import secret_files
+from ..._base import secret_files, worded
 from ..._base.addresses import in_url, is_address, is_network
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.forms import forms
@@ -52,13 +52,7 @@ def decide(gateway: GatewayDeclared, context: DeclareContext) -> Iterator[Findin
     """Complete a checked ``fleet_gateway``: see `GatewayDeclared`."""
     folder, hosts = context.folder, {name: host.address for name, host in context.hosts.items()}
     if NAME in context.services:
-        yield error(
-            "input-gateway-name",
-            Place(service=NAME),
-            found=f"a service is called {NAME}, as is what fleet_gateway declares",
-            expected="another name",
-            remedy="rename the service",
-        )
+        yield worded.error("input-gateway-name", Place(service=NAME), name=NAME)
     yield from _placement(gateway, hosts)
     keys = folder / gateway["keys_file"]
     gateway["keys_file"] = str(keys)
@@ -76,13 +70,7 @@ def decide(gateway: GatewayDeclared, context: DeclareContext) -> Iterator[Findin
     reached = [*floating, *(label for name in there for label in (name, hosts[name]))]
     wanted: Any = gateway.get("tls", LOCAL)
     if wanted == "none":
-        yield error(
-            "input-gateway-tls",
-            PLACE.below("tls"),
-            found="none",
-            expected=f"{LOCAL}, or certificate and key",
-            remedy=f"write {LOCAL}: clients send their keys to it, which nobody else may read on the way",
-        )
+        yield worded.error("input-gateway-tls", PLACE.below("tls"), local=LOCAL)
     named = gateway.get("name")
     also = [named] if named else []
     if tls := (yield from decide_tls(NAME, PLACE.below("tls"), wanted, [*reached, *also], folder)):
@@ -127,22 +115,10 @@ def _floating(gateway: GatewayDeclared, hosts: Mapping[str, str]) -> Iterator[Fi
     elif address in hosts.values() or address in gateway["addresses"]:
         wrong = f"{address} is that of a host"
     if wrong:
-        yield error(
-            "input-gateway-floating",
-            PLACE.below("address"),
-            found=wrong,
-            expected="an address of the hosts' network that is nobody's",
-            remedy="write one that no host and no DHCP server gives to anybody",
-        )
+        yield worded.error("input-gateway-floating/floating", PLACE.below("address"), found=wrong)
         return
     if len({*chosen}) < _LEAST_HOSTS:
-        yield error(
-            "input-gateway-floating",
-            PLACE.below("hosts"),
-            found="one host",
-            expected=f"two hosts or more, one of which has {address}",
-            remedy="write a second host, or take address out",
-        )
+        yield worded.error("input-gateway-floating/floating-more", PLACE.below("hosts"), address=address)
         return
     known = gateway["addresses"]
     alike = [item for item in known if is_address(item) and (":" in item) == (":" in address)]
@@ -163,13 +139,7 @@ def _placement(gateway: GatewayDeclared, hosts: Mapping[str, str]) -> Iterator[F
     chosen = gateway["hosts"]
     yield from (unknown_host(PLACE.below("hosts"), name, hosts) for name in sorted({*chosen} - {*hosts}))
     if len({*chosen}) < len(chosen):
-        yield error(
-            "input-host-twice",
-            PLACE.below("hosts"),
-            found="a host stands there twice",
-            expected="each host once",
-            remedy="remove one",
-        )
+        yield worded.error("input-host-twice/placement-other", PLACE.below("hosts"))
 
 
 def ports(gateway: GatewayDeclared) -> list[tuple[str, int]]:

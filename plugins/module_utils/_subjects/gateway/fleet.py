@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..._base import worded
 from ..._base.addresses import is_address
-from ..._base.findings import Finding, error
+from ..._base.findings import Finding
 from ..._base.slice import Api, GatewaySlice, ListenRow, Slice
 from ..._engines.decided import Decided
 from ..._engines.placed import Host, Placed
@@ -97,21 +98,11 @@ def _unreachable(placed: Placed, gateways: Sequence[str]) -> Iterator[Finding]:
     listen, head = placed.settings["listen"], placed.head.name
     away = [host for host in gateways if host != head]
     if away and placed.is_local:
-        yield error(
-            "input-gateway-listen",
-            placed.place.below("listen"),
-            found=f"{listen}, which the gateway on {', '.join(away)} does not reach",
-            expected=f"an address of {head} for other hosts, or the gateway on {head} alone",
-            remedy="take listen out: with a gateway its host lets nobody else in",
+        yield worded.error(
+            "input-gateway-listen", placed.place.below("listen"), listen=listen, away=", ".join(away), head=head
         )
     if placed.tls and not _tls_name(placed):
-        yield error(
-            "input-gateway-tls-name",
-            placed.place.below("tls", "names"),
-            found="addresses alone",
-            expected="a name in the certificate, by which the gateway knows the service",
-            remedy="write names with one, or tls: local",
-        )
+        yield worded.error("input-gateway-tls-name", placed.place.below("tls", "names"))
 
 
 def _controller(part: GatewaySlice) -> str:

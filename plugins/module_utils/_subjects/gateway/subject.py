@@ -4,8 +4,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..._base import layout
-from ..._base.findings import Finding, host_error, host_warning
+from ..._base import layout, worded
+from ..._base.findings import Finding, host_warning
 from ..._base.managed import Managed, ManagedJson, keyed, managed
 from ..._base.place import Place
 from ..._base.slice import GatewaySlice, Slice
@@ -50,27 +50,14 @@ def _differences(view: DriftContext) -> Differences:
     part, read = view.slice["gateway"], view.state["gateway"]
     if part and read is not None:
         for path in read["leftovers"]:
-            yield view.differs(
-                "error",
-                "gateway-leftover",
-                f"file {path}",
-                found="a file that the gateway does not need, as the key of a service that it reaches no more",
-                expected="no such file",
-                remedy="run site.yml, which removes it",
-            )
+            yield view.differs("error", "gateway-leftover", f"file {path}")
     unit = (view.state["units"] or {}).get(part["unit"]) if part else None
     if not part or read is None or not unit or unit["active"] != "active":
         return  # reported with the units
     if read["unread"]:
-        yield view.differs(
-            "error",
-            "gateway-unread",
-            f"unit {part['unit']}",
-            found=f"{', '.join(read['unread'])} changed since it read them",
-            expected="a gateway that goes by its files",
-        )
+        yield view.differs("error", "gateway-unread", f"unit {part['unit']}", unread=", ".join(read["unread"]))
     for backend, why in sorted(read["holds"].items()):
-        yield view.differs(
+        yield view.difference(
             "error",
             "gateway-held",
             _held(backend),
@@ -84,7 +71,7 @@ def _differences(view: DriftContext) -> Differences:
         for server, host in sorted(servers.items()):
             seen = read["servers"].get(backend, {}).get(server)
             if seen is None or not seen["up"]:
-                yield view.differs(
+                yield view.difference(
                     "error",
                     "gateway-server",
                     f"server {server} of the gateway",
@@ -121,10 +108,12 @@ def _address(view: DriftContext, address: str | None) -> Differences:
     if view.host in having[1:]:
         found = f"{' and '.join(having)} have it: they don't hear each other"
         remedy = "look whether anything between them lets VRRP (protocol 112) through"
-        yield view.differs("error", "gateway-address", place, found=found, expected=expected, remedy=remedy)
+        yield view.difference("error", "gateway-address", place, found=found, expected=expected, remedy=remedy)
     elif not having and known == hosts and view.host == hosts[0]:
         remedy = f"systemctl restart {layout.GATEWAY_ADDRESS_UNIT}"
-        yield view.differs("error", "gateway-address", place, found="nobody has it", expected=expected, remedy=remedy)
+        yield view.difference(
+            "error", "gateway-address", place, found="nobody has it", expected=expected, remedy=remedy
+        )
 
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:
@@ -137,12 +126,11 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     ours = any(unit["unit"] == part["unit"] for unit in look.part("our_units") or ())
     for port in part["listens"]:
         if found := look.others_at(port, [_PROCESS] if ours else ()):
-            yield host_error(
+            yield worded.host_error(
                 "gateway-port-taken",
                 Place(variable="fleet_gateway"),
                 found=found,
-                expected="a free port",
-                remedy=f"stop it, or write another {'port' if port == part['listens'][0] else 'redirect_port'}",
+                port="port" if port == part["listens"][0] else "redirect_port",
             )
 
 

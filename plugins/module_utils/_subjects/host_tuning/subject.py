@@ -4,8 +4,9 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
+from ..._base import worded
 from ..._base.declared_host import HostData
-from ..._base.findings import Finding, host_error
+from ..._base.findings import Finding
 from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
@@ -66,7 +67,7 @@ def _differences(view: DriftContext) -> Differences:
     for later in view.state["memlock_later"] or ():
         expected = systemd_limit(tuning["memlock"])
         if _kib(later["value"]) != _kib(expected):
-            yield view.differs(
+            yield view.difference(
                 "warning",
                 "memlock-later",
                 f"{later['file']}, line {later['line']}",
@@ -78,15 +79,15 @@ def _differences(view: DriftContext) -> Differences:
         return
     if "swap" in tuning and tuning["swap"] != (kernel["swap"] != OFF):
         expected = "on" if tuning["swap"] else "off"
-        yield view.differs("warning", "swap-live", "swap", found=kernel["swap"], expected=expected)
+        yield view.difference("warning", "swap-live", "swap", found=kernel["swap"], expected=expected)
     for disk, kib in sorted(kernel["read_ahead"].items()):
         if kib != tuning.get("read_ahead_kb", kib):
             expected = f"{tuning['read_ahead_kb']} KiB"
-            yield view.differs(
+            yield view.difference(
                 "warning", "read-ahead-live", f"read-ahead of {disk}", found=f"{kib} KiB", expected=expected
             )
     if "memlock" in tuning and _kib(kernel["memlock"]) != _kib(systemd_limit(tuning["memlock"])):
-        yield view.differs(
+        yield view.difference(
             "warning",
             "memlock-live",
             "systemd's limit on locked memory",
@@ -108,13 +109,7 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
         yield from swap_stays(memory.get("swapped", 0), memory["available"])
     for key, path in named_paths(tuning):
         if paths.get(path, {"exists": True})["exists"] is False:
-            yield host_error(
-                "tuning-unknown",
-                Place(variable="fleet_host").below("host_tuning", key),
-                found=f"{path} is not on this host",
-                expected="a name that this host knows",
-                remedy="correct the name, or remove it for this host with null",
-            )
+            yield worded.host_error("tuning-unknown", Place(variable="fleet_host").below("host_tuning", key), path=path)
 
 
 HOST_TUNING = Subject(

@@ -3,9 +3,9 @@
 
 from collections.abc import Iterator
 
-from ..._base import layout
+from ..._base import layout, worded
 from ..._base.declared_host import HostData
-from ..._base.findings import Finding, error
+from ..._base.findings import Finding
 from ..._base.gb10 import fact, filled
 from ..._base.place import Place
 from ..._base.schema import Spec
@@ -58,25 +58,9 @@ def refused(host: str, settings: HostData, left: int) -> Iterator[Finding]:
     if not _is_enabled(settings):
         return
     if kill > term:
-        yield error(
-            "memory-guard-order",
-            _PLACE.below("kill_gib"),
-            found=f"{size(kill)}, and an engine is asked to end below {size(term)}",
-            expected="less: who is not asked first can't end in order",
-            remedy="write a smaller kill_gib, or none for half of term_gib",
-            source="docs/memory.md",
-        )
+        yield worded.error("memory-guard-order", _PLACE.below("kill_gib"), kill=size(kill), term=size(term))
     if 0 <= left < term:
-        yield error(
-            "memory-guarded",
-            Place(host=host),
-            found=f"{size(left)} are left by the plan, and the memory guard ends an engine below {size(term)}",
-            expected="services that leave more",
-            remedy="lower max_model_len, max_num_seqs or pool of a service, put one on another host, or lower "
-            "fleet_host.memory_guard.term_gib",
-            source="docs/memory.md",
-            kind="memory",
-        )
+        yield worded.error("memory-guarded", Place(host=host), kind="memory", left=size(left), term=size(term))
 
 
 def _is_enabled(settings: HostData) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from ..._base import secret_files
+from ..._base import secret_files, worded
 from ..._base.addresses import is_network, wrong_listen
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.forms import forms
@@ -71,12 +71,10 @@ def _addresses(monitoring: MonitoringDeclared, address: str) -> Iterator[Finding
     monitoring.setdefault("addresses", [address])
     for one in monitoring["addresses"]:
         if not is_network(one):
-            yield error(
+            yield worded.error(
                 "input-monitoring-address",
                 PLACE.below("addresses") if is_written else PLACE.below("host"),
                 found=f"{one} is no address" if is_written else f"ansible_host is {one}, a name",
-                expected="the addresses by which the host comes to the others, which let in it alone",
-                remedy="write addresses: [10.0.0.5], or the address as ansible_host",
             )
 
 

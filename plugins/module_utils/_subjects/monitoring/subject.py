@@ -3,8 +3,8 @@
 
 from collections.abc import Iterator
 
-from ..._base import layout
-from ..._base.findings import Finding, host_error
+from ..._base import layout, worded
+from ..._base.findings import Finding
 from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.place import Place
@@ -29,13 +29,7 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     yield from look.of_another_inventory(part, "monitoring")
     port = fact("monitoring", "exporter_port")
     if found := look.others_at(port, _PROCESSES):
-        yield host_error(
-            "monitoring-port-taken",
-            Place(variable="fleet_monitoring"),
-            found=found,
-            expected="a free port, for the node exporter",
-            remedy="stop it: `ss -ltnp` says who it is",
-        )
+        yield worded.host_error("monitoring-port-taken", Place(variable="fleet_monitoring"), found=found)
 
 
 def _differences(view: DriftContext) -> Differences:
@@ -43,13 +37,7 @@ def _differences(view: DriftContext) -> Differences:
     part = view.slice["monitoring"]
     for unit in view.our_units:
         if unit in layout.MONITORING_UNITS and unit not in part["units"]:
-            yield view.differs(
-                "warning",
-                "monitoring-undeclared",
-                f"unit {unit}",
-                found="its file is there",
-                expected="no such unit: fleet_monitoring asks for none here",
-            )
+            yield view.differs("warning", "monitoring-undeclared", f"unit {unit}")
 
 
 MONITORING = Subject("monitoring", files=_files, differences=_differences, obstacles=_obstacles)

@@ -3,8 +3,8 @@
 
 from collections.abc import Iterator
 
-from ..._base import layout
-from ..._base.findings import Finding, host_error
+from ..._base import layout, worded
+from ..._base.findings import Finding
 from ..._base.managed import Managed, ManagedJson, managed, shipped
 from ..._base.place import Place
 from ..._base.slice import PhoenixSlice
@@ -32,13 +32,7 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     yield from look.of_another_inventory(part, "phoenix")
     port = int(part["url"].rpartition(":")[2])
     if found := look.others_at(port, [_SYSTEMD, "systemd-socket-", "systemd-socket-proxyd"]):
-        yield host_error(
-            "phoenix-port-taken",
-            Place(variable="fleet_phoenix", option="port"),
-            found=found,
-            expected="a free port",
-            remedy="stop it, or write another port",
-        )
+        yield worded.host_error("phoenix-port-taken", Place(variable="fleet_phoenix", option="port"), found=found)
 
 
 def _differences(view: DriftContext) -> Differences:
@@ -46,13 +40,7 @@ def _differences(view: DriftContext) -> Differences:
     part = view.slice["phoenix"]
     for unit in view.our_units:
         if f"{layout.UNITS}/{unit}" in part["gone"]:
-            yield view.differs(
-                "warning",
-                "phoenix-undeclared",
-                f"unit {unit}",
-                found="its file is there",
-                expected="no such unit: fleet_phoenix asks for none here",
-            )
+            yield view.differs("warning", "phoenix-undeclared", f"unit {unit}")
 
 
 PHOENIX = Subject("phoenix", files=_files, differences=_differences, obstacles=_obstacles)

@@ -98,7 +98,7 @@ def _containers(view: DriftContext) -> Differences:
         have = running.get(name)
         if have is not None:
             for rule, expected, found in _aspects(planned, have, view.state["images"]):
-                yield view.differs(
+                yield view.difference(
                     "error",
                     f"container-{rule}",
                     f"container {name}",
@@ -197,7 +197,7 @@ def _undeclared(view: DriftContext) -> Iterator[Difference]:
     for unit in left:
         if unit.fate in FOREIGN:
             continue  # of another inventory, whose drift check it is
-        yield view.differs(
+        yield view.difference(
             "error",
             "unit-undeclared",
             f"unit {unit.unit}",
@@ -216,9 +216,7 @@ def _undeclared(view: DriftContext) -> Iterator[Difference]:
                 "container-undeclared",
                 f"container {name}",
                 found=f"runs {have['reference']}" + (", privileged" if have["privileged"] else ""),
-                expected="nobody declared it",
-                remedy=f"docker stop {name}, or declare it: fleet_drift.expect.containers",
-                reason="it takes memory that the plan gave to a service",
+                name=name,
             )
 
 
@@ -227,7 +225,7 @@ def _unproved(view: DriftContext) -> Iterator[Difference]:
     units = {unit["unit"] for unit in view.state["our_units"] or () if unit.get("unproved")}
     for service in view.slice["services"]:
         if service["unit"] in units:
-            yield view.differs(
+            yield view.difference(
                 "warning",
                 "service-unproved",
                 f"unit {service['unit']}",
@@ -271,12 +269,7 @@ def _ports(view: DriftContext) -> Differences:
         if row["local"] or row["port"] in expected or row["container"] in ours or row["process"] in _SYSTEM:
             continue
         yield view.differs(
-            "warning",
-            "port-undeclared",
-            f"port {row['port']}",
-            found=f"{row['process'] or 'a process'} listens to everybody",
-            expected="nobody declared it",
-            remedy=f"ss -ltnp sport = :{row['port']} says who; stop it, or declare it: fleet_drift.expect.listeners",
+            "warning", "port-undeclared", f"port {row['port']}", process=row["process"] or "a process", port=row["port"]
         )
 
 
@@ -300,10 +293,9 @@ def _closed(view: DriftContext, port: int, service: str) -> Differences:
             "error",
             "port-closed",
             f"port {port}",
-            found="nobody does",
-            expected=f"{service} listens",
-            remedy=f"journalctl -u {layout.unit(service)} -n 200",
             service=service,
+            its_service=service,
+            service_unit=layout.unit(service),
         )
 
 

@@ -5,27 +5,13 @@ is gone before a service starts, Wi-Fi, servers that can't be reached."""
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from ..._base import layout
+from ..._base import layout, worded
 from ..._base.findings import Finding, host_error, host_warning
 from ..._base.gb10 import fact
 from ..._base.sizes import GIB, gib, size
 from ..._base.subject import PreflightContext
 
 # Of a host whose updates want a restart, in a drift check as before a first service.
-REBOOT_PENDING = {
-    "rule": "reboot-pending",
-    "place": "reboot",
-    "found": "an update waits for a restart",
-    "expected": "what is installed runs",
-    "remedy": "restart the host when its services may stop: sudo systemctl reboot --no-block",
-}
-UPDATE_UNPROVED = {
-    "rule": "update-unproved",
-    "place": "update",
-    "found": "gb10.fleet.update was cut off before this host had proved itself",
-    "expected": "packages that were proved, or those of before",
-    "remedy": "ansible-playbook gb10.fleet.update goes on where it was",
-}
 # Below this share of what is free in blocks of 2 MiB, a driver asks in vain while memory is free.
 _HUGE_SHARE = 0.05
 _FREE_ENOUGH = 8 * GIB
@@ -61,15 +47,7 @@ def system_obstacles(look: PreflightContext) -> Iterator[Finding]:
 
 def _packages(look: PreflightContext) -> Iterator[Finding]:
     if holders := look.part("apt").get("holders"):
-        yield host_warning(
-            "packages-at-work",
-            "the package manager",
-            found=f"{', '.join(holders)} holds its lock",
-            expected="nobody installs anything now",
-            remedy="finish the update in the DGX Dashboard, restart if it asks for it, then begin",
-            reason="a run waits for the lock half an hour, and an over-the-air update restarts the machine under it",
-            source="an owner's journal of September 2026: the four claimants of the lock on a new machine",
-        )
+        yield worded.host_warning("packages-at-work", "the package manager", holders=", ".join(holders))
 
 
 def _installs(look: PreflightContext) -> Iterator[Finding]:
@@ -77,27 +55,14 @@ def _installs(look: PreflightContext) -> Iterator[Finding]:
     asked = look.part("installs")
     unknown = sorted(package for package, steps in asked.items() if steps is None and _is_installed(look, package))
     if unknown:
-        yield host_warning(
-            "packages-unknown",
-            "the package manager",
-            found=f"by the package lists that are here, it can't install {', '.join(unknown)}",
-            expected="to know what it would do",
-            remedy=f"sudo apt-get update, and look again; `apt-get --simulate install {unknown[0]}` says what is wrong",
-            reason="a kernel, driver or firmware that it would bring along can't be seen before",
+        yield worded.host_warning(
+            "packages-unknown", "the package manager", unknown=", ".join(unknown), first_unknown=unknown[0]
         )
     for package, steps in sorted(asked.items()):
         torn = [_step(step) for step in steps or () if _is_torn(step) and step["package"] != package]
         if torn and _is_installed(look, package):
-            yield host_error(
-                "packages-pulled-along",
-                f"package {package}",
-                found=f"installing it would {', '.join(torn)}",
-                expected="nothing of kernel, driver or firmware that comes along, and nothing that is removed",
-                remedy="finish the update in the DGX Dashboard, restart, and begin again; if apt still wants it "
-                f"(`apt-get --simulate install {package}`), install {package} by hand",
-                reason="kernel, driver and firmware belong to one over-the-air update: torn apart, the GPU is gone "
-                "after a restart, and a ConnectX-7 was left dead by firmware that a package had flashed",
-                source="forums.developer.nvidia.com thread 373900; GB10 community wiki, torn pairing",
+            yield worded.host_error(
+                "packages-pulled-along", f"package {package}", torn=", ".join(torn), package=package
             )
 
 
@@ -122,29 +87,12 @@ def _step(step: Mapping[str, str]) -> str:
 def _gpu(look: PreflightContext) -> Iterator[Finding]:
     gpu, kernel = look.part("gpu"), look.part("kernel").get("release", "")
     if gpu.get("present") and not gpu["module"]:
-        yield host_error(
-            "driver-missing",
-            f"kernel {kernel}",
-            found="it has no module of NVIDIA's driver, so the GPU can't be used",
-            expected="a kernel and a driver of the same update",
-            remedy=f"sudo apt-get install linux-modules-nvidia-580-open-{kernel}, or boot the kernel before it; "
-            "then finish the update in the DGX Dashboard",
-            reason="apt brought a kernel without its module package",
-            source="an owner's journal, kernel 6.17.0-1021-nvidia",
-        )
+        yield worded.host_error("driver-missing", f"kernel {kernel}", kernel=kernel)
 
 
 def _sudo(look: PreflightContext) -> Iterator[Finding]:
     if look.part("sudo").get("password"):
-        yield host_warning(
-            "sudo-password",
-            "sudo",
-            found="it asks the account for its password",
-            expected="",
-            remedy="give each command -K where the inventory has no ansible_become_password; the nightly check of "
-            "gb10.fleet.drift_timer needs a rule without password "
-            "(sudo visudo -f /etc/sudoers.d/gb10-fleet: ACCOUNT ALL=(ALL) NOPASSWD:ALL)",
-        )
+        yield worded.host_warning("sudo-password", "sudo")
 
 
 def _wifi(look: PreflightContext) -> Iterator[Finding]:
@@ -168,9 +116,9 @@ def _wifi(look: PreflightContext) -> Iterator[Finding]:
 
 def _reboot(look: PreflightContext) -> Iterator[Finding]:
     if look.part("kernel").get("reboot_required"):
-        yield host_warning(**REBOOT_PENDING)
+        yield worded.host_warning("reboot-pending", "reboot")
     if look.part("apt").get("unproved"):
-        yield host_warning(**UPDATE_UNPROVED)
+        yield worded.host_warning("update-unproved", "update")
 
 
 # Memory -----------------------------------------------------------------------------------------------------------
@@ -203,14 +151,8 @@ def _fits(look: PreflightContext, others: list[str]) -> Iterator[Finding]:
             remedy=_remedy(look, leaked, others),
         )
     elif leaked:
-        yield host_warning(
-            "memory-leaked",
-            "memory",
-            found=f"{size(memory['unaccounted'])} belong to no process and no cache, and no program uses the GPU",
-            expected="what a stopped program held is free again",
-            remedy=_remedy(look, leaked, others),
-            reason="a program that was killed leaves its GPU memory with the driver",
-            source="eugr issue 257; a cluster owner's notes of August 2026",
+        yield worded.host_warning(
+            "memory-leaked", "memory", remedy=_remedy(look, leaked, others), unaccounted=size(memory["unaccounted"])
         )
 
 
@@ -237,14 +179,8 @@ def _fragmented(look: PreflightContext) -> Iterator[Finding]:
     fragments = look.part("fragments")
     free, huge = fragments.get("free", 0), fragments.get("huge", 0)
     if look.part("gpu").get("present") and free >= _FREE_ENOUGH and huge < free * _HUGE_SHARE:
-        yield host_warning(
-            "memory-fragmented",
-            "memory",
-            found=f"{size(free)} are free, of which {size(huge)} in blocks of 2 MiB or more",
-            expected=f"at least {size(int(free * _HUGE_SHARE))}",
-            remedy="echo 1 | sudo tee /proc/sys/vm/compact_memory; if that does not help, restart this host",
-            reason="the GPU's driver asks for such blocks and fails with NV_ERR_NO_MEMORY while memory is free",
-            source="MiaAI-Lab issue 23",
+        yield worded.host_warning(
+            "memory-fragmented", "memory", free=size(free), huge=size(huge), free_size=size(int(free * _HUGE_SHARE))
         )
 
 
@@ -256,11 +192,4 @@ def _reach(look: PreflightContext) -> Iterator[Finding]:
             name for name in look.slice["needs"]["reach"].get(server, ()) if not (images.get(name) or models.get(name))
         ]
         if why and missing:
-            yield host_error(
-                "server-unreachable",
-                server,
-                found=why,
-                expected=f"an answer by HTTPS: {', '.join(missing)} is fetched from it",
-                remedy="let the host out (DNS, proxy, firewall), or bring it another way: source in the recipe or "
-                "the service (docs/images-and-weights.md)",
-            )
+            yield worded.host_error("server-unreachable", server, found=why, missing=", ".join(missing))

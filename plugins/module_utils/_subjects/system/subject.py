@@ -18,7 +18,7 @@ from ..._base.subject import Differences, DriftContext, PreflightContext, Questi
 from ..._engines.vllm.text.image_facts import Fault, image_of, moving_tag
 from ..._host.probe import machine, system
 from .known_bad import described, found_bad
-from .obstacles import REBOOT_PENDING, UPDATE_UNPROVED, system_obstacles
+from .obstacles import system_obstacles
 
 PACKAGES = ("docker.io", "docker-ce", "earlyoom", "nvidia-container-toolkit")
 DOCKER_FOLDER = "/var/lib/docker"
@@ -77,9 +77,9 @@ def _differences(view: DriftContext) -> Differences:
 def _reboot(view: DriftContext) -> Iterator[Difference]:
     kernel, apt = view.state["kernel"], view.state["apt"]
     if kernel and kernel["reboot_required"]:
-        yield view.differs("hint", **REBOOT_PENDING)
+        yield view.differs("hint", "reboot-pending", "reboot")
     if apt and apt["unproved"]:
-        yield view.differs("warning", **UPDATE_UNPROVED)
+        yield view.differs("warning", "update-unproved", "update")
 
 
 def _versions(view: DriftContext) -> Iterator[Difference]:
@@ -88,14 +88,7 @@ def _versions(view: DriftContext) -> Iterator[Difference]:
     for name, pattern in sorted(patterns.items()):
         have = found[name]
         if have is not None and not fnmatchcase(have, pattern):
-            yield view.differs(
-                "warning",
-                "version",
-                f"version of {name}",
-                found=have,
-                expected=pattern,
-                remedy="install the declared version, or declare this one in fleet_host.versions",
-            )
+            yield view.differs("warning", "version", f"version of {name}", found=have, expected=pattern)
 
 
 def _packages(view: DriftContext) -> Iterator[Difference]:
@@ -111,20 +104,10 @@ def _packages(view: DriftContext) -> Iterator[Difference]:
                 "package-held",
                 f"package {name}",
                 found="not installed" if package is None else f"{package['version']}, not held",
-                expected="held",
-                remedy=f"sudo apt-get install {name}; sudo apt-mark hold {name}",
+                name=name,
             )
     if packages["earlyoom"]:
-        yield view.differs(
-            "hint",
-            "package-earlyoom",
-            "package earlyoom",
-            found=str(packages["earlyoom"]["version"]),
-            expected="not installed",
-            remedy="sudo apt-get remove earlyoom, or accept it",
-            reason="it ends a model load that needs most of the memory for a moment",
-            source="peers, contradictions",
-        )
+        yield view.differs("hint", "package-earlyoom", "package earlyoom", found=str(packages["earlyoom"]["version"]))
 
 
 def bad_versions(look: PreflightContext) -> Iterator[Finding]:
@@ -149,7 +132,7 @@ def bad_versions(look: PreflightContext) -> Iterator[Finding]:
 
 def _known_bad(view: DriftContext) -> Iterator[Difference]:
     for version in bad_versions(PreflightContext(view.host, view.slice, view.state)):
-        yield view.differs(
+        yield view.difference(
             version.severity,
             version.rule,
             version.place,
@@ -182,7 +165,7 @@ def _pinned(image: Mapping[str, Any]) -> str:
 
 
 def _bad_image(view: DriftContext, reference: str, identity: str, severity: Severity, fault: Fault) -> Difference:
-    return view.differs(
+    return view.difference(
         severity,
         f"known-bad {identity}",
         f"image {reference}",
@@ -198,14 +181,7 @@ def _memory(view: DriftContext) -> Iterator[Difference]:
     least, memory = view.settings["free"]["memory_gib"] * GIB, view.state["memory_bytes"]
     if memory is not None and memory["available"] < least:
         yield view.differs(
-            "warning",
-            "memory-low",
-            "free memory",
-            found=size(memory["available"]),
-            expected=f"at least {size(int(least))}",
-            remedy="see what takes it (ps aux --sort=-rss | head; docker stats --no-stream), and stop what nobody "
-            "declared",
-            reason="below this the kernel reclaims what the GPU needs, and a host hangs instead of failing",
+            "warning", "memory-low", "free memory", found=size(memory["available"]), least=size(int(least))
         )
 
 
@@ -219,10 +195,9 @@ def _disks(view: DriftContext) -> Iterator[Difference]:
                 "warning",
                 "disk-low",
                 f"disk of {path}",
-                found=f"{size(disk['free'])} of {size(disk['total'])}",
-                expected=f"at least {size(int(least))} free",
-                remedy="remove what is not needed: docker image prune, or prune.yml of the roles image_store and "
-                "model_store",
+                free=size(disk["free"]),
+                total=size(disk["total"]),
+                least=size(int(least)),
             )
 
 
@@ -235,15 +210,7 @@ def _clock(view: DriftContext) -> Iterator[Difference]:
     allowed = view.settings["clock_s"]
     if max(ahead, behind) > allowed:
         way = "ahead of" if ahead > behind else "behind"
-        yield view.differs(
-            "warning",
-            "clock-off",
-            "clock",
-            found=f"at least {max(ahead, behind):.0f} s {way} it",
-            expected=f"within {allowed} s of the controller's",
-            remedy="sudo timedatectl set-ntp true; timedatectl timesync-status says whom it asks",
-            reason="logs of ranks don't line up, and certificates and tokens fail",
-        )
+        yield view.differs("warning", "clock-off", "clock", ahead=max(ahead, behind), way=way, allowed=allowed)
 
 
 SYSTEM = Subject(

@@ -6,9 +6,9 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
-from ..._base import secret_files
+from ..._base import secret_files, worded
 from ..._base.addresses import is_address
-from ..._base.findings import Finding, error
+from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._engines.declaration import Tls
@@ -74,13 +74,7 @@ def decide(
     own = {key: str(folder / path) for key, path in named.items() if isinstance(path, str)}
     if len(own) == 1:
         (only,) = own
-        yield error(
-            "input-tls",
-            place,
-            found=f"{only} alone",
-            expected="certificate and key, or neither",
-            remedy="write both; without them the collection makes a certificate of its own (tls: local)",
-        )
+        yield worded.error("input-tls/decide", place, only=only)
         return None
     reached = [name for name in dict.fromkeys(reached_by) if re.fullmatch(NAME_PATTERN, name) or is_address(name)]
     names = list(named.get("names", ()))
@@ -99,12 +93,6 @@ _ENDS = {"certificate": "crt", "key": "key"}
 def _file_problems(place: Place, own: Mapping[str, str]) -> Iterator[Finding]:
     for key, path in own.items():
         if not Path(path).is_file():
-            yield error(
-                "input-tls",
-                place.below(key),
-                found=f"no file {path}",
-                expected=f"the {key} in PEM form",
-                remedy=f"write it there, or tls: {LOCAL} for a certificate that the collection makes",
-            )
+            yield worded.error("input-tls/file-problems", place.below(key), path=path, key=key, local=LOCAL)
         elif key == "key" and not secret_files.is_encrypted(Path(path)):
             yield from secret_files.others_may_read("input-tls", place.below(key), Path(path))

@@ -44,7 +44,7 @@ def _differences(view: DriftContext) -> Differences:
     for service, tls in _shown(view.slice):
         path, own = tls["certificate"]["path"], tls["ca"] is None
         for problem in problems(read[path], tls["names"]) if read.get(path) else ():
-            yield view.differs(
+            yield view.difference(
                 problem.severity,
                 problem.rule,
                 f"file {path}",

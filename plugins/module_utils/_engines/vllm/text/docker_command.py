@@ -5,7 +5,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...._base.findings import FleetError, refusal
+from ...._base import worded
+from ...._base.findings import FleetError
 
 # Options of `docker run` without a value (docker/cli, cli/command/container/opts.go); all others have one.
 _SWITCHES = (
@@ -87,9 +88,7 @@ def _name(word: str) -> str:
 
 
 def _refused(*, found: str, remedy: str) -> FleetError:
-    return refusal(
-        "docker-command", "command", found=found, expected="docker run OPTIONS IMAGE ARGUMENTS", remedy=remedy
-    )
+    return worded.refusal("docker-command", "command", found=found, remedy=remedy)
 
 
 def _options(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
