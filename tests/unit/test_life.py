@@ -29,16 +29,18 @@ SGLANG = replace(VLLM, metrics=sglang._METRICS)
 LLAMA_CPP = replace(VLLM, metrics=llama_cpp._METRICS, patience_s=300)
 TRTLLM = replace(VLLM, metrics=None, patience_s=300)
 WARM = judge.Metrics(tokens=1000, answered=10, running=0, waiting=0, kv_use=0.0)
+REFUSES = judge.Metrics(tokens=-1, answered=0, running=0, waiting=0, kv_use=0.0)
 
 
 @dataclass(frozen=True)
 class Engine:
-    """metrics: what it gives at a time, None while it is silent. answers: seconds that a canary then takes, None for
-    ever, below 0 for a refusal. cores: its processes use so many."""
+    """metrics: what it gives at a time, None while it is silent, REFUSES for an error. answers: seconds that a canary
+    then takes, None for ever, below 0 for a refusal. cores: its processes use so many, until they stop."""
 
     metrics: Callable[[float], judge.Metrics | None]
     answers: Callable[[float], float | None]
     cores: float = 1.0
+    stops_at: float = HOUR
 
 
 def dead_after(engine: Engine, probes: Probes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> float | None:
@@ -59,7 +61,7 @@ def dead_after(engine: Engine, probes: Probes, monkeypatch: pytest.MonkeyPatch, 
         until = now + timeout_s
         while (seen := engine.metrics(now)) is None and now < until:
             now += 1
-        return seen
+        return None if seen is REFUSES else seen
 
     def ask(_access: endpoint.Access, _request: Any, timeout_s: float) -> endpoint.Answer:
         nonlocal now
@@ -70,14 +72,27 @@ def dead_after(engine: Engine, probes: Probes, monkeypatch: pytest.MonkeyPatch, 
         late = took is None or took > timeout_s
         return endpoint.Answer(not late, "timed out" if late else "", busy=late)
 
+    asyncio_sleep = asyncio.sleep
+
+    async def within(_limit_s: float, _late: Any, ask: Callable[..., Any], *words: Any) -> Any:
+        """Two questions at once take as long as the longer of them."""
+        nonlocal now
+        began = now
+        found = ask(*words)
+        ended, now = now, began
+        await asyncio_sleep(0)
+        now = max(now, ended)
+        return found
+
     class Local:
         init = 1
 
         async def usage(self) -> dict[str, Any]:
-            return {"cpu_s": engine.cores * now}
+            return {"cpu_s": engine.cores * min(now, engine.stops_at)}
 
     monkeypatch.setattr(serving.time, "monotonic", lambda: now)
     monkeypatch.setattr(serving.asyncio, "sleep", sleep)
+    monkeypatch.setattr(serving, "_within", within)
     monkeypatch.setattr(serving.endpoint, "metrics", metrics)
     monkeypatch.setattr(serving.endpoint, "ask", ask)
     service = replace(SOLO, probes=probes)
@@ -136,6 +151,22 @@ LIVES: dict[str, tuple[Engine, Probes]] = {
         Engine(lambda at: replace(WARM, running=at > 31, kv_use=max(0.0, at - 31) / HOUR), _never),
         VLLM,
     ),
+    "vllm, silent for four minutes while it reads": (
+        Engine(lambda at: None if 100 < at < 340 or 500 < at < 740 else _prefill(at, HOUR), _never),
+        VLLM,
+    ),
+    "vllm, silent for a minute of each two": (
+        Engine(lambda at: None if at % 120 < 60 else _prefill(at, HOUR), _never),
+        VLLM,
+    ),
+    "vllm, no metrics any more": (Engine(lambda at: WARM if at < 1000 else None, _at_once, cores=0.0), VLLM),
+    "vllm, no metrics any more, ranks spin": (Engine(lambda at: WARM if at < 1000 else None, _at_once), VLLM),
+    "vllm, no metrics since it serves requests": (
+        Engine(lambda at: replace(WARM, running=1, tokens=at) if at < 1000 else None, _at_once, cores=0.0),
+        VLLM,
+    ),
+    "vllm, refuses metrics": (Engine(lambda at: WARM if at < 1000 else REFUSES, _at_once, cores=0.0), VLLM),
+    "vllm, refuses metrics from the start": (Engine(lambda _at: REFUSES, _at_once), VLLM),
     "vllm, idle": (Engine(lambda _at: WARM, _at_once, cores=0.0), VLLM),
     "vllm, saturated": (
         Engine(lambda at: replace(WARM, running=8, waiting=40, tokens=at, kv_use=0.99), _never),
@@ -180,16 +211,41 @@ DIES: dict[str, tuple[Engine, Probes]] = {
         Engine(lambda at: _prefill(min(at, 1000), HOUR), _never),
         VLLM,
     ),
-    "vllm, ranks stopped": (Engine(_hangs(HUNG), _never, cores=0.0), VLLM),
+    "vllm, ranks stopped": (Engine(_hangs(HUNG), _never, stops_at=1000), VLLM),
     "vllm, idle and hung": (Engine(lambda _at: WARM, lambda at: 0.0 if at < 1000 else None), VLLM),
     "vllm, no metrics": (Engine(lambda at: WARM if at < 1000 else None, lambda at: 0.0 if at < 1000 else None), VLLM),
+    "vllm, no metrics while requests run, ranks spin": (
+        Engine(lambda at: _hangs(HUNG)(at) if at < 1000 else None, _never),
+        VLLM,
+    ),
+    "vllm, no metrics while requests run, ranks stopped": (
+        Engine(lambda at: _hangs(HUNG)(at) if at < 1000 else None, _never, stops_at=1000),
+        VLLM,
+    ),
+    "vllm, metrics come and go while ranks spin": (
+        Engine(lambda at: None if at > 1000 and at % 120 < 60 else _hangs(HUNG)(at), _never),
+        VLLM,
+    ),
+    "vllm, idle, metrics come and go while ranks spin": (
+        Engine(lambda at: None if at > 1000 and at % 170 < 80 else WARM, lambda at: 0.0 if at < 1000 else None),
+        VLLM,
+    ),
+    "vllm, refuses metrics and hangs": (
+        Engine(lambda at: WARM if at < 1000 else REFUSES, lambda at: 0.0 if at < 1000 else None),
+        VLLM,
+    ),
+    "vllm, refuses whatever comes": (
+        Engine(lambda at: WARM if at < 1000 else REFUSES, lambda at: 0.0 if at < 1000 else -1.0),
+        VLLM,
+    ),
+    "sglang, no metrics, ranks spin": (Engine(lambda at: _hangs(HUNG)(at) if at < 1000 else None, _never), SGLANG),
     "vllm, one stream goes on, new requests fail": (
         Engine(lambda at: replace(WARM, running=1, tokens=at), lambda at: 0.0 if at < 1000 else -1.0),
         VLLM,
     ),
     "sglang, ranks spin": (Engine(_hangs(HUNG), _never), SGLANG),
     "llama.cpp, waits for a lost host": (
-        Engine(lambda at: _batches(at) if at < 1000 else None, _never, cores=0.0),
+        Engine(lambda at: _batches(at) if at < 1000 else None, _never, stops_at=1000),
         LLAMA_CPP,
     ),
     "llama.cpp, spins": (Engine(lambda at: _batches(at) if at < 1000 else None, _never), LLAMA_CPP),

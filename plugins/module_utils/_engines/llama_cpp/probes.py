@@ -19,7 +19,6 @@ _METRICS = Metrics(
     running=["llamacpp:requests_processing"],
     waiting=["llamacpp:requests_deferred"],
     kv_use=[],
-    between_steps=True,
 )
 # A batch of 2048 tokens takes 48 s at the 43 tokens a second of a 397B model over two hosts (cluster owner's notes).
 _STEP_S = 300

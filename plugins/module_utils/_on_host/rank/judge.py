@@ -160,8 +160,8 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a serving endpoint. metrics: the last that it gave; late: not at this look, but at one before. cpu_s:
-    of each rank's processes so far."""
+    """One look at a serving endpoint. metrics: None when it refused them; late: it gave none in time, and these are of
+    a look before. cpu_s: of each rank's processes so far."""
 
     at: float
     metrics: Metrics | None
@@ -206,10 +206,11 @@ def liveness(life: Life, before: Look, now: Look, probes: Probes) -> tuple[Verdi
     the next one, and only several are a proof.
     Requests that run or wait prove nothing, nor does processor time: ranks that wait for each other spin. While
     processes work, one step may take `patience_s`, since a canary would only queue behind it. An endpoint without
-    requests proves itself by a canary.
+    requests proves itself by a canary, as does one that refuses its metrics. Late metrics may be a long step, or a
+    server that reads a long prompt.
     """
-    if now.late and probes.metrics is not None:
-        return (_standing(life, before, now, probes) if probes.metrics.between_steps else "strike"), life
+    if now.late:
+        return _standing(life, before, now, probes), life
     if before.metrics is None or now.metrics is None:
         return "canary", life
     if now.metrics.tokens != before.metrics.tokens:

@@ -36,8 +36,7 @@ class Metrics:
     """Names in the Prometheus text at a path. Several names, and several series of one name, are added up.
 
     tokens: all that moves while the engine computes. answered: generated tokens. running, waiting: requests. kv_use:
-    the part of the KV cache in use, 0 to 1, of which the highest counts. between_steps: the engine gives them between
-    two of its steps alone, so that silence may be a long one.
+    the part of the KV cache in use, 0 to 1, of which the highest counts.
     """
 
     path: str
@@ -46,7 +45,6 @@ class Metrics:
     running: Sequence[str]
     waiting: Sequence[str]
     kv_use: Sequence[str]
-    between_steps: bool = False
 
     def __post_init__(self) -> None:
         _check_path(self.path)

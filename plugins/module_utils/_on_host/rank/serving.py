@@ -117,12 +117,19 @@ class Serving:
         self._answered_at, before = life.at, await self._look()
         while True:
             # what was waited for in vain, /metrics or a canary, has taken its time already
-            await asyncio.sleep(max(_POLL_S, limits.canary_s - (time.monotonic() - before.at)))
-            now = await self._look(before)
+            rest_s = 0.0 if before.late else limits.canary_s - (time.monotonic() - before.at)
+            await asyncio.sleep(max(_POLL_S, rest_s))
+            beside: endpoint.Answer | None = None
+            if before.late:  # whatever keeps its metrics need not keep answers
+                beside, now = await asyncio.gather(self._canary(), self._look(before))
+            else:
+                now = await self._look(before)
             verdict, life = judge.liveness(life, before, now, probes)
             self._show_progress(before, now)
+            if beside is not None:
+                verdict, life = judge.after_canary(verdict, life, beside.canary, before, now, probes)
             before, problem = now, "it gives no metrics" if now.late else ""
-            if judge.wants_canary(verdict, now, self._answered_at, limits):
+            if beside is None and judge.wants_canary(verdict, now, self._answered_at, limits):
                 answer = await self._canary()
                 if answer.canary != "refused":
                     now = await self._look(now)
@@ -203,16 +210,18 @@ class Serving:
         return self._endpoint.port
 
     async def _look(self, before: judge.Look | None = None) -> judge.Look:
-        """at: when it began, so that waiting for an answer is a part of the time between two looks. before: whose
-        metrics stand in for those that it does not give."""
+        """at: when it began, so that waiting for an answer is a part of the time between two looks, or when it had
+        waited in vain. before: whose metrics stand in for those that it does not give in time."""
         began, limit_s, names = time.monotonic(), self._service.limits.canary_s, self._probes.metrics
         metrics = None
         if names is not None and not await self._stranger():
             metrics = await _within(limit_s, None, endpoint.metrics, self._access, names, limit_s)
         used = [await self._local.usage(), *(member.reported for member in self._members.in_order())]
         cpu_s = [float(usage.get("cpu_s", 0.0)) for usage in used]
-        late = metrics is None and names is not None
-        return judge.Look(began, before.metrics if late and before else metrics, cpu_s, late)
+        late = metrics is None and names is not None and time.monotonic() - began >= limit_s
+        return judge.Look(
+            time.monotonic() if late else began, before.metrics if late and before else metrics, cpu_s, late
+        )
 
     def _show_progress(self, before: judge.Look, now: judge.Look) -> None:
         rate = judge.tokens_a_second(before, now)
