@@ -66,7 +66,13 @@ def test_a_report_gets_its_verdict(name: str, tmp_path: Path) -> None:
     assert {key: variables.get(key) for key in case.get("env", {})} == case.get("env", {})
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in PLANS])
+@pytest.mark.parametrize("name", [name for name in CASES if "elsewhere" in CASES[name]])
+def test_another_case_has_its_test(name: str) -> None:
+    file, test = CASES[name]["elsewhere"].split()
+    assert f"def {test}(" in (Path(__file__).parent / file).read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "kv" in CASES[name]])
 def test_a_pool_is_that_of_the_log(name: str) -> None:
     kv = CASES[name]["kv"]
     pool = kv_for_service(config(kv["config"]), kv["flags"], kv["version"], long_allowed=kv.get("long", False)).pool(

@@ -208,6 +208,7 @@ def test_the_port_of_a_worker_is_that_of_one_service(tmp_path: Path, other: dict
         ({"flags": {"gpu-layers": 3}}, {}, ["llama-option-twice"]),
         ({"flags": {"ctx-size": 4096}, "workload": {"max_model_len": 4096}}, {}, ["llama-slot-short"]),
         ({"flags": {"split-mode": "row"}, "hosts": ["a", "b"]}, {}, ["llama-split-mode"]),
+        ({"flags": {"split-mode": "tensor"}, "hosts": ["a", "b"]}, {}, ["llama-split-mode"]),
         ({"model": {"file": "m-00002-of-00002.gguf"}}, {}, ["schema-pattern"]),
         ({"model": {"file": "../m.gguf"}}, {}, ["schema-pattern"]),
         ({"model": {"file": "m.safetensors"}}, {}, ["schema-pattern"]),

@@ -455,6 +455,7 @@ CAUSES: list[tuple[str, dict[str, str]]] = [
     ("Gb10MemoryLow", {'node_memory_MemAvailable_bytes{job="host",host="titan"}': "9e9x3 5e9x30"}),
     ("Gb10MemoryCreep", {f"gb10_service_creeps{{{RANK}}}": "1x30"}),
     ("Gb10GpuSlow", {f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "799e6x30"}),
+    ("Gb10GpuSlow", {f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "702e6x30"}),
     ("Gb10GpuSlow", {f"gb10_gpu_power_watts{{{GPU}}}": "19.5x30"}),
     # a GPU that has nothing to do saves power, and a minute of it is no state
     ("", {f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "799e6x30", f"gb10_gpu_utilization_ratio{{{GPU}}}": "0.1x30"}),

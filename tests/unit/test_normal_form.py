@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.normal_form import (
@@ -138,3 +140,105 @@ def test_options_in_a_file_of_the_container_are_refused() -> None:
     titan = {"address": "192.0.2.1", "port": 22, "variables": {"fleet_services": {"x": service}}}
     rows = plan_fleet({"hosts": {"titan": titan}, "folder": "."}, LIBRARY)["findings"]
     assert [row["rule"] for row in rows if row["severity"] == "error"] == ["recipe-planned-flag"]
+
+
+# Options of the other engines, each as a person may write it. last: spellings that contradict the first.
+OTHERS: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]] = {
+    "sglang": (
+        {"json-model-override-args": {"rope_scaling": {"factor": 4}}, "mem-fraction-static": 0.5},
+        [
+            {"json_model_override_args": {"rope_scaling": {"factor": 4}}, "mem_fraction_static": 0.5},
+            {"json-model-override-args": '{"rope_scaling": {"factor": 4}}', "mem-fraction-static": 0.5},
+            {"json_model_override_args.rope_scaling.factor": 4, "mem_fraction_static": 0.5},
+            {
+                "json-model-override-args": None,
+                "json-model-override-args.rope_scaling": '{"factor": 4}',
+                "mem-fraction-static": 0.5,
+            },
+        ],
+        [{"mem_fraction_static": 0.6}, {"json-model-override-args.rope_scaling.factor": 2}],
+    ),
+    "trtllm": (
+        {"extra-llm-api-options": {"kv_cache_config": {"dtype": "fp8"}}, "max-num-tokens": 4096},
+        [
+            {"extra_llm_api_options": {"kv_cache_config": {"dtype": "fp8"}}, "max_num_tokens": 4096},
+            {"extra-llm-api-options": '{"kv_cache_config": {"dtype": "fp8"}}', "max-num-tokens": 4096},
+            {"extra_llm_api_options.kv_cache_config.dtype": "fp8", "max_num_tokens": 4096},
+        ],
+        [{"max_num_tokens": 8192}, {"extra_llm_api_options.kv_cache_config.dtype": "auto"}],
+    ),
+    "llama.cpp": (
+        {"cache-type-k": "q8_0", "chat-template-kwargs": {"enable_thinking": False}},
+        [
+            {"cache_type_k": "q8_0", "chat_template_kwargs": {"enable_thinking": False}},
+            {"cache-type-k": "q8_0", "chat-template-kwargs": '{"enable_thinking": false}'},
+            {"cache_type_k": "q8_0", "chat_template_kwargs.enable_thinking": False},
+        ],
+        [{"cache_type_k": "f16"}, {"chat-template-kwargs.enable_thinking": True}],
+    ),
+}
+OTHER_MODELS: dict[str, dict[str, Any]] = {
+    "sglang": {"image": {"reference": "lmsysorg/sglang:v0.5.23-cu130", "family": "upstream", "release": "0.5.23"}},
+    "trtllm": {
+        "image": {"reference": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13", "family": "ngc", "release": "1.3.0rc13"}
+    },
+    "llama.cpp": {
+        "image": {"reference": "llama:1", "family": "custom", "release": "0.7.0"},
+        "model": {"repository": "org/m-GGUF", "file": "m.gguf", "weights_bytes": 1 << 30},
+    },
+}
+
+
+def plan_of(engine: str, folder: Any, flags: dict[str, Any], layer: str) -> dict[str, Any]:
+    recipe = {
+        "name": "m",
+        "summary": "A model",
+        "engine": engine,
+        "model": {"repository": "org/m", "weights_bytes": 20 << 30},
+        "status": {"state": "reported", "by": "us", "hardware": "none"},
+        "sources": ["us"],
+        **OTHER_MODELS[engine],
+    }
+    (folder / "m.yml").write_text(yaml.safe_dump(recipe | ({"flags": flags} if layer == "recipe" else {})))
+    library, of_recipes = load_all([folder])
+    service = {"recipe": "m", "hosts": ["titan"], "port": 8000, "open": True}
+    service |= {"flags": flags} if layer == "service" else {}
+    of_host = {"fleet_host": {"services": {"x": {"flags": flags}}}} if layer == "host" else {}
+    titan = {"address": "192.0.2.1", "port": 22, "variables": {"fleet_services": {"x": service}, **of_host}}
+    return plan_fleet({"hosts": {"titan": titan}, "folder": str(folder)}, library, of_recipes)
+
+
+def errors_of(planned: dict[str, Any]) -> list[str]:
+    return [row["rule"] for row in planned["findings"] if row["severity"] == "error"]
+
+
+@pytest.mark.parametrize("layer", ["recipe", "service", "host"])
+@pytest.mark.parametrize("engine", OTHERS)
+def test_the_plan_of_another_engine_is_that_of_the_map(engine: str, layer: str, tmp_path: Path) -> None:
+    as_map, spellings, contradicting = OTHERS[engine]
+    planned = plan_of(engine, tmp_path, as_map, layer)
+    assert errors_of(planned) == []
+    assert json.dumps(planned["hosts"]["titan"]["services"]) != json.dumps(
+        plan_of(engine, tmp_path, {}, layer)["hosts"]["titan"]["services"]
+    )
+    for spelling in spellings:
+        assert plan_of(engine, tmp_path, spelling, layer) == planned, spelling
+    for more in contradicting:
+        assert errors_of(plan_of(engine, tmp_path, as_map | more, layer)) == ["option-written-twice"], more
+
+
+@pytest.mark.parametrize(
+    ("engine", "flags", "rule"),
+    [
+        ("sglang", {"tp-size": 1, "tensor-parallel-size": 2}, "sglang-option-twice"),
+        ("llama.cpp", {"n-gpu-layers": 9, "gpu_layers": 8}, "llama-option-twice"),
+        ("sglang", {"config": "/x.yaml"}, "recipe-planned-flag"),
+        ("trtllm", {"config": "/x.yaml"}, "recipe-planned-flag"),
+        ("trtllm", {"extra_llm_api_options": "/x.yaml"}, "schema-type"),
+        ("llama.cpp", {"models-preset": "/x.ini"}, "recipe-planned-flag"),
+    ],
+)
+def test_what_says_an_option_elsewhere_is_refused(
+    engine: str, flags: dict[str, Any], rule: str, tmp_path: Path
+) -> None:
+    assert rule in errors_of(plan_of(engine, tmp_path, flags, "service"))

@@ -183,6 +183,6 @@ def nvfp4_drafter(launch: Launch) -> Hits:
     """An NVFP4 drafter under CUDA graphs on 0.28."""
     drafter = str(launch.speculation.get("model") or "")
     built_in = launch.method == "mtp" and not drafter and launch.model.is_(r".*NVFP4-MTP")
-    own = "nvfp4" in drafter.lower() and drafter != launch.model.repository
+    own = "nvfp4" in drafter.lower() and launch.method in ("mtp", "eagle", "eagle3")
     if (built_in or own) and _graphs(launch) != "NONE" and not launch.speculation.get("enforce_eager"):
         yield Hit(argv("--speculative-config"), show(drafter or launch.model.repository))
