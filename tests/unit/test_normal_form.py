@@ -238,7 +238,7 @@ def test_the_plan_of_another_engine_is_that_of_the_map(engine: str, layer: str, 
         ("llama.cpp", {"models-preset": "/x.ini"}, "recipe-planned-flag"),
     ],
 )
-def test_what_says_an_option_elsewhere_is_refused(
+def test_an_option_that_is_written_elsewhere_is_refused(
     engine: str, flags: dict[str, Any], rule: str, tmp_path: Path
 ) -> None:
     assert rule in errors_of(plan_of(engine, tmp_path, flags, "service"))
