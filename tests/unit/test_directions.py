@@ -92,7 +92,7 @@ IO_MODULES = {
 }
 # Whatever is missing here is pure: plain data in, plain data out. package or file: why it does I/O.
 IO = {
-    "_base/gb10.py": "reads data/gb10.yml, data/alerts.yml",
+    "_base/gb10.py": "reads data/gb10.yml, data/tables.yml, data/alerts.yml",
     "_base/foreign_files.py": "reads small files of recipes' authors and models' publishers",
     "_base/own_files.py": "reads and replaces what we keep, and moves it away when it is damaged",
     "_base/secret_files.py": "reads secrets on the controller",

@@ -16,10 +16,14 @@ SHIPPED_RECIPES = ROOT / "recipes"
 
 
 @functools.cache
+def _data(name: str) -> Any:
+    return read_yaml((ROOT / "data" / f"{name}.yml").read_text("utf-8"))
+
+
 def facts() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """The whole file: ``{section: {key: {value, reason, source}}}``."""
-    data: dict[str, dict[str, dict[str, Any]]] = read_yaml((ROOT / "data" / "gb10.yml").read_text("utf-8"))
-    return data
+    found: dict[str, dict[str, dict[str, Any]]] = _data("gb10")
+    return found
 
 
 def fact(section: str, key: str) -> Any:
@@ -27,24 +31,21 @@ def fact(section: str, key: str) -> Any:
     return facts()[section][key]["value"]
 
 
-@functools.cache
 def alert_rules() -> Mapping[str, Any]:
     """``data/alerts.yml``: when Prometheus calls."""
-    data: dict[str, Any] = read_yaml((ROOT / "data" / "alerts.yml").read_text("utf-8"))
+    data: dict[str, Any] = _data("alerts")
     return data
 
 
-@functools.cache
 def topologies() -> Mapping[str, Any]:
     """``data/topologies.yml``: what NCCL needs for hosts that no switch joins."""
-    data: dict[str, Any] = read_yaml((ROOT / "data" / "topologies.yml").read_text("utf-8"))
+    data: dict[str, Any] = _data("topologies")
     return data
 
 
-@functools.cache
 def _sources() -> Mapping[str, str | None]:
     """Where each source can be opened, by its name in our texts; None where it is not published."""
-    where: dict[str, str | None] = read_yaml((ROOT / "data" / "sources.yml").read_text("utf-8"))
+    where: dict[str, str | None] = _data("sources")
     return where
 
 
@@ -54,6 +55,17 @@ def cited_in(text: str) -> dict[str, str]:
     in_it = (name for name in sorted(where) if name in text)  # most are not, which a pattern finds out slowly
     named = [name for name in in_it if re.search(rf"(?<![\w/.]){re.escape(name)}", text)]
     return {name: where[name] or "not published" for name in named}
+
+
+def data_table(name: str) -> Any:
+    """What ``data/tables.yml`` has under a name; its lists as tuples."""
+    return _frozen(_data("tables")[name])
+
+
+def _frozen(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _frozen(part) for key, part in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 @functools.cache

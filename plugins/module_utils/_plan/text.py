@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .._base.findings import Severity
-from .._base.gb10 import cited_in
+from .._base.gb10 import cited_in, data_table
 from .._base.plan import (
     ClientPlan,
     Explained,
@@ -34,30 +34,13 @@ from .container import docker_exec, docker_run
 
 WIDTH = 120
 # The lines of a budget, from the model outwards.
-_LINES = (
-    "weights",
-    "adapters",
-    "runtime",
-    "graphs",
-    "kv_pool",
-    "offload",
-    "processes",
-    "slack",
-    "reserve",
-    "co_tenants",
-    "left",
-)
+_LINES: tuple[str, ...] = data_table("memory_lines")
 _LABELS = ("found", "expected", "reason", "remedy", "source")
 _MOST_PLACES = 6
 _TO_DO = "what to do"
 _WIDE = 110  # columns that the whole table needs
 _WORST_FIRST: tuple[Severity, ...] = ("error", "warning", "hint")
-_STATES = {
-    "tested": "run by its author on such a machine",
-    "reported": "somebody else has reported it, nobody of this project has run it",
-    "known-bad": "known to fail",
-    "derived": "follows from the model's files; nobody has reported a run of it",
-}
+_STATES: Mapping[str, str] = data_table("recipe_states")
 
 
 def as_json(plan: Plan) -> str:

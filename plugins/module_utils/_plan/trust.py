@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from .._base import layout, worded
 from .._base.findings import Finding, error
+from .._base.gb10 import data_table
 from .._base.place import Place
 from .._engines.declaration import DraftData, ModelData
 from .._engines.placed import Placed
@@ -14,12 +15,7 @@ from .._engines.recipes.derive import DERIVED
 from .._engines.recipes.spec import MOUNTED
 from .._stores.lock.lock import Lock, locked
 
-TRUST = {
-    "code": "code of the model's publisher runs, which may be another in the next run; or code that the recipe names",
-    "container": "the recipe's container has capabilities of the kernel, or the host's shared memory",
-    "mounts": "the container reads or writes folders of the host that are neither data nor ours",
-    "development": "the engine's switches for development are on",
-}
+TRUST: Mapping[str, str] = data_table("trust")
 _EXPECTED = f"a folder below {', '.join(layout.DATA[:4])}"
 
 # Variables that make a loader, Python, a shell or the engine run other code, or trust another hub.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ..._base.gb10 import data_table
 from ..._base.yaml_text import read_yaml
 from .config import ConfigJson
 from .drafting import method_of
@@ -17,18 +18,7 @@ from .drafting import method_of
 DATA = Path(__file__).resolve().parents[4] / "data" / "vllm_models.yml"
 
 # Other names for a fact, as recipes, hub files and people write them.
-_ALIASES = {
-    "repository": ("repo", "id", "name"),
-    "quant_method": ("quantization", "quant"),
-    "quant_algo": ("algorithm",),
-    "architecture": ("architectures", "arch"),
-    "vision": ("is_vlm", "multimodal"),
-    "audio": ("has_audio",),
-    "ssm": ("hybrid_ssm",),
-    "moe": ("is_moe", "nvfp4_moe", "fp8_moe"),
-    "native_length": ("max_position_embeddings", "max_position", "native", "context"),
-    "paired_draft": ("needs_draft",),
-}
+_ALIASES: Mapping[str, tuple[str, ...]] = data_table("model_aliases")
 # Keys that only models with such layers have; Qwen3.5 has a mamba_ssm_dtype without any Mamba layer.
 _MAMBA = ("mamba_num_heads", "mamba_n_heads", "mamba_d_state", "ssm_state_size", "hybrid_override_pattern")
 _TRANSCRIBES = r"Whisper|Moonshine|\w*(ASR|Asr)For"

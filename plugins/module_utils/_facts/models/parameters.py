@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..._base.gb10 import data_table
 from .config import ConfigJson, number
 from .drafting import method_of
 
@@ -19,32 +20,13 @@ from .drafting import method_of
 _FP8, _NVFP4, _MXFP4, _INT4, _INT8, _WHOLE = 1.0003, 0.5625, 0.53125, 0.5195, 1.0157, 2.0
 _ALGORITHMS = {"fp8": _FP8, "nvfp4": _NVFP4, "mxfp4": _MXFP4, "int4": _INT4, "int8": _INT8, "none": _WHOLE}
 # What a repository's name says, where neither its config.json nor its recipe does.
-_NAMES = (
-    ("nvfp4", r"nvfp4|fp4"),
-    ("mxfp4", r"mxfp4"),
-    ("fp8", r"fp8"),
-    ("int4", r"awq|gptq|int4|w4a16|4bit|autoround"),
-    ("int8", r"int8|w8a8|w8a16"),
-)
+_NAMES: tuple[tuple[str, str], ...] = data_table("algorithms_by_name")
 # What publishers themselves trained or published these in; their repositories' names don't say so.
-_NATIVE = {
-    "DeepseekV3ForCausalLM": "fp8",
-    "DeepseekV4ForCausalLM": "mxfp4",
-    "GptOssForCausalLM": "mxfp4",
-    "MiMoV2FlashForCausalLM": "fp8",
-    "MiniMaxM2ForCausalLM": "fp8",
-}
+_NATIVE: Mapping[str, str] = data_table("native_algorithms")
 # How much of attention and recurrent layers NVFP4 checkpoints of mixtures leave as it is: between none (Gemma-4-26B,
 # Nemotron-3 Nano) and most (Nemotron-3 Super). How far the count of parameters is off, over 39 models of known size.
 _VARYING_LEFT, _SHAPES = 0.3, 0.015
-_METHODS = {
-    "modelopt_fp4": "nvfp4",
-    "fp8": "fp8",
-    "awq": "int4",
-    "gptq": "int4",
-    "auto-round": "int4",
-    "mxfp4": "mxfp4",
-}
+_METHODS: Mapping[str, str] = data_table("quantization_methods")
 
 
 @dataclass(frozen=True)

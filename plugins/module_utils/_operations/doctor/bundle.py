@@ -15,6 +15,7 @@ from typing import Any
 from ..._base import worded
 from ..._base.findings import FleetError
 from ..._base.forms import forms
+from ..._base.gb10 import data_table
 from ..._base.plan import Plan
 from ..._base.schema import Spec, check
 from ..._base.slice import Slice
@@ -28,34 +29,7 @@ _FORM: Spec = {"type": "int", "required": True, "choices": [FORMAT], "expected":
 BUNDLE = forms("doctor", format=_FORM)["doctor"]
 
 # Parts of a reading that nothing private is in once addresses and numbers are replaced.
-_PARTS = (
-    "apt",
-    "architecture",
-    "asked_between",
-    "cdi",
-    "clock",
-    "closed",
-    "containers",
-    "disks",
-    "driver",
-    "engine",
-    "fabric",
-    "firmware",
-    "fragments",
-    "gpu",
-    "installs",
-    "iommu",
-    "listening",
-    "listening_udp",
-    "memory_bytes",
-    "netplan",
-    "network",
-    "packages",
-    "paths",
-    "platform",
-    "reach",
-    "sudo",
-)
+_PARTS: tuple[str, ...] = data_table("doctor_parts")
 # Words of the kernel's command line that say something of GB10; the others may name a disk or hold a key.
 _CMDLINE = ("kho", "iommu", "iommu.passthrough", "pci", "init_on_alloc", "crashkernel", "initcall_blacklist", "quiet")
 

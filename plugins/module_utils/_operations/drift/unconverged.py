@@ -12,6 +12,7 @@ from typing import TypedDict, TypeVar
 from ..._base import layout
 from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference
+from ..._base.gb10 import data_table
 from ..._base.plan import Plan
 from ..._base.reading import State
 from ..._base.slice import ContainerEngineSlice, FabricSlice, PeerAccess, Slice, part_of
@@ -34,16 +35,7 @@ from .secrets import same_on_all
 _OF_THE_MACHINE = ("versions", "fabric")
 _STAGED = ("images", "models")
 # What no role changes, whoever finds it: a drift check names it, and what a person can do.
-_NOT_OURS = (
-    "container-undeclared",
-    "memlock-later",
-    "memlock-live",
-    "model-undeclared",
-    "port-undeclared",
-    "sysctl-later",
-    "unit-drop-in",
-    "unit-restarts",
-)
+_NOT_OURS: tuple[str, ...] = data_table("not_ours")
 # A shorter secret is none: a run that was cut off has left it.
 _SECRET_BYTES = 32
 _RUNTIME = {"path": "nvidia-container-runtime", "args": []}
@@ -93,15 +85,7 @@ def unstaged(plan: Plan, states: Answers, note: Note = _unnoted) -> dict[str, li
 
 
 # What the roles of site.yml need of roles before them, in the order in which they run.
-_NEEDS = {
-    "image_store": ("container_engine", "peer_access"),
-    "model_store": ("peer_access",),
-    "services": ("fabric", "container_engine", "firewall", "image_store", "model_store"),
-    "gateway": ("firewall",),
-    "clients": ("container_engine", "firewall", "image_store"),
-    "monitoring": ("firewall",),
-    "phoenix": ("firewall",),
-}
+_NEEDS: Mapping[str, tuple[str, ...]] = data_table("roles_needed")
 # Without a word of a host's slice under this name, the role has nothing to do there.
 _PLACED = {"image_store": "images", "model_store": "models"}
 _IS_PLACED = {"monitoring": "packages", "phoenix": "tool"}

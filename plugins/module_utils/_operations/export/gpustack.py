@@ -11,10 +11,11 @@ stands in `env` (worker/serve_manager.py).
 import math
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..._base import layout, worded
 from ..._base.findings import Finding
+from ..._base.gb10 import data_table
 from ..._base.place import Place
 from ..._base.plan import Plan
 from .service import KEEP, Carried, Document, Rank, image_moves, image_of, listens_at, ranks_of
@@ -22,12 +23,7 @@ from .service import KEEP, Carried, Document, Rank, image_moves, image_of, liste
 # The cluster that a GPUStack makes for itself (server/server.py); an import can name another.
 _CLUSTER = "Default Cluster"
 # What a model is for, by the request that proves its endpoint. GPUStack has paths for these alone.
-_CATEGORIES = {
-    "/v1/chat/completions": "llm",
-    "/v1/embeddings": "embedding",
-    "/rerank": "reranker",
-    "/v1/audio/transcriptions": "speech_to_text",
-}
+_CATEGORIES: Mapping[str, str] = data_table("gpustack_categories")
 # What it fills in, in commands and variables (utils/template.py).
 _PLACEHOLDER = re.compile(r"\{\{[A-Za-z_][A-Za-z0-9_.]*\}\}")
 _OPTIONS = {"--host": "{{worker_ip}}", "--port": "{{port}}"}

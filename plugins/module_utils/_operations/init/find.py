@@ -12,27 +12,15 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..._base.gb10 import data_table
+
 # Host names as shipped: one of these, then the last two bytes of the address of the RJ45 socket.
-PRODUCTS: Mapping[str, str] = {
-    "spark": "NVIDIA DGX Spark",
-    "gx10": "ASUS Ascent GX10",
-    "promaxgb10": "Dell Pro Max with GB10",
-    "thinkstationpgx": "Lenovo ThinkStation PGX",
-    "edgexpert": "MSI EdgeXpert",
-    "aitopatom": "Gigabyte AI TOP ATOM",
-    "gn100": "Acer Veriton GN100",
-    "zgx": "HP ZGX Nano G1n",
-}
+PRODUCTS: Mapping[str, str] = data_table("products")
 _SHIPPED = re.compile(rf"({'|'.join(PRODUCTS)})-[0-9a-f]{{4}}")
 # The makers' cards. Jetsons and motherboards have them too: a hint, never a proof.
 _MAKERS = ("4c:bb:47", "3c:6d:66", "48:b0:2d", "30:c5:99")
 # Where NVIDIA Sync keeps the machines that its owner added: Linux twice, macOS, Windows as WSL has it.
-SYNC_FILES = (
-    "~/.config/NVIDIA/Sync/config/ssh_config",
-    "~/.local/share/NVIDIA/Sync/config/ssh_config",
-    "~/Library/Application Support/NVIDIA/Sync/config/ssh_config",
-    "/mnt/c/Users/*/AppData/Local/NVIDIA Corporation/Sync/config/ssh_config",
-)
+SYNC_FILES: tuple[str, ...] = data_table("sync_files")
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _A, _PTR, _SRV = 1, 12, 33

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from ..._base.gb10 import data_table
 from .find import host_name
 
 # The GPU of a GB10, in all makers' machines. Names prove nothing: owners change them.
@@ -21,16 +22,7 @@ SCRIPT = (
 _SHOWN = {"sys_vendor": "maker", "product_name": "product", "ota": "ota"}
 _MOST = 1 << 16
 _NEW_KEY = "host key is known for|Host key verification failed"
-_HOW = (
-    (
-        "port 22: Connection timed out|timed out",
-        "no answer by SSH",
-        "see that it is on and in this network; after its first boot a Spark updates for some minutes",
-    ),
-    ("Connection refused", "it lets nobody in by SSH", "start SSH there: sudo systemctl enable --now ssh"),
-    ("Could not resolve|Name or service not known", "nobody knows this name", "give its address: -e host=192.168.1.40"),
-    ("No route to host|Network is unreachable", "no way leads there", "see that this machine is in its network"),
-)
+_HOW: tuple[tuple[str, str, str], ...] = data_table("login_refusals")
 
 
 @dataclass(frozen=True)

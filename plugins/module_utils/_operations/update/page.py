@@ -4,16 +4,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..._base.gb10 import data_table
 from .order import Next, UpdateStep
 from .result import Result
 
-_NEXT = {
-    "begin": "",
-    "install": "an update was cut off while packages were installed: it goes on there",
-    "restart": "an update was cut off before the restart: it goes on there",
-    "prove": "an update was cut off before the host was proved: it goes on there",
-    "put back": "a run that put it back was cut off: it is put back, and the run ends there",
-}
+_NEXT: Mapping[str, str] = data_table("update_goes_on")
 _MOST = 8
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ..._base import worded
 from ..._base.findings import Finding
-from ..._base.gb10 import ROOT
+from ..._base.gb10 import ROOT, data_table
 from ..._base.place import Place
 from ..._base.reading import State
 from ..._base.subject import PreflightContext
@@ -29,16 +29,7 @@ _DRIVER = re.compile(
 _DKMS = "nvidia-dkms-*"
 _DOCKER = ("docker-ce", "docker.io")
 # Packages that move together, or not at all; behind each, what is none of them.
-_FAMILIES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "kernel": (
-        ("linux-image*", "linux-modules*", "linux-headers*", "linux-nvidia*"),
-        ("linux-modules-nvidia-*",),
-    ),
-    "driver": (
-        ("nvidia-*", "libnvidia-*", "linux-modules-nvidia-*"),
-        ("nvidia-container-*", "libnvidia-container*", "nvidia-spark-*"),
-    ),
-}
+_FAMILIES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = data_table("package_families")
 # A package that adds a word to the kernel's command line: NVIDIA's advisory of 14 September 2026.
 _ADDS_WORD = {"nvidia-spark-grub-kho": "kho=off"}
 _SOURCE = "GB10 community wiki, torn pairing of driver and firmware; an owner's journal, kernel 6.17.0-1021-nvidia"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The peer server as files of a host: our own private utilities, what starts them, and what they may."""
 
+from ..._base.gb10 import data_table
 from ..._base.layout import LIBRARY, UNITS
 from ..._base.slice import Files
 from ..transfer.access import PROGRAM
@@ -10,53 +11,7 @@ _PACKAGE = "ansible_collections/gb10/fleet/plugins/module_utils"
 _FOLDER = f"{LIBRARY}/peer"
 OWNS = f"{_FOLDER}/**"  # another release has other modules
 # All that the server and what starts it import of this collection: a test holds the list equal to what they load.
-MODULES = (
-    "_base/__init__",
-    "_base/findings",
-    "_base/foreign_files",
-    "_base/layout",
-    "_base/own_files",
-    "_base/place",
-    "_base/received",
-    "_base/schema",
-    "_base/sizes",
-    "_base/staging",
-    "_facts/__init__",
-    "_facts/models/__init__",
-    "_facts/models/stored",
-    "_stores/__init__",
-    "_stores/images/__init__",
-    "_stores/images/archive",
-    "_stores/images/docker",
-    "_stores/images/identity",
-    "_stores/images/layers",
-    "_stores/images/pull",
-    "_stores/images/records",
-    "_stores/peers/__init__",
-    "_stores/peers/answers",
-    "_stores/peers/contents",
-    "_stores/peers/request",
-    "_stores/peers/server",
-    "_stores/peers/start",
-    "_stores/transfer/__init__",
-    "_stores/transfer/access",
-    "_stores/transfer/fetch",
-    "_stores/transfer/offer",
-    "_stores/transfer/parts",
-    "_stores/transfer/peer",
-    "_stores/transfer/places",
-    "_stores/transfer/route",
-    "_stores/transfer/spool",
-    "_stores/weights/__init__",
-    "_stores/weights/access",
-    "_stores/weights/cache",
-    "_stores/weights/hub",
-    "_stores/weights/hub_api",
-    "_stores/weights/manifest",
-    "_stores/weights/records",
-    "_stores/weights/source",
-    "_stores/weights/store",
-)
+MODULES: tuple[str, ...] = data_table("peer_modules")
 _SERVE = f"{_FOLDER}/serve"
 
 

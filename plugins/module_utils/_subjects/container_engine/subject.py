@@ -8,7 +8,7 @@ from typing import Any
 from ..._base import layout, worded
 from ..._base.findings import Finding, error
 from ..._base.forms import forms
-from ..._base.gb10 import fact
+from ..._base.gb10 import data_table, fact
 from ..._base.managed import Managed, ManagedJson
 from ..._base.place import Place
 from ..._base.slice import ContainerEngineSlice
@@ -30,20 +30,7 @@ _FLUSHED = (
 SPEC = forms("container_engine", dockerd={"known": fact("known_names", "dockerd")})["container_engine"]
 # Keys that a reload is enough for (dockerd's reference, "Configuration reload behavior"); of `features` it takes over
 # neither `cdi` nor `containerd-snapshotter`.
-RELOADABLE = (
-    "authorization-plugins",
-    "debug",
-    "default-runtime",
-    "insecure-registries",
-    "labels",
-    "live-restore",
-    "max-concurrent-downloads",
-    "max-concurrent-uploads",
-    "max-download-attempts",
-    "registry-mirrors",
-    "runtimes",
-    "shutdown-timeout",
-)
+RELOADABLE: tuple[str, ...] = data_table("docker_reloadable")
 
 
 def container_engine(here: SliceContext) -> ContainerEngineSlice:

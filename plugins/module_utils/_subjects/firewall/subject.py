@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The packet filter: its units, its file of rules, and what the kernel holds."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ..._base import worded
 from ..._base.findings import Difference, Finding
+from ..._base.gb10 import data_table
 from ..._base.slice import Files, FirewallSlice, Rules
 from ..._base.subject import (
     Differences,
@@ -79,17 +80,7 @@ def _rules(view: DriftContext, place: str, rule: str, want: str, have: str, noth
 
 
 # Programs of every DGX OS that listen and that the rules let in, or that only ask (DHCP, time, names).
-_SYSTEM = {
-    "NetworkManager",
-    "avahi-daemon",
-    "chronyd",
-    "dhclient",
-    "sshd",
-    "systemd",
-    "systemd-network",
-    "systemd-resolve",
-    "systemd-timesyn",
-}
+_SYSTEM: Collection[str] = data_table("system_programs")
 # From here on the kernel gives ports to programs that only ask (net.ipv4.ip_local_port_range).
 _ASKING = 32768
 

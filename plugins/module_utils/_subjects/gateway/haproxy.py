@@ -14,7 +14,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.addresses import in_url
-from ..._base.gb10 import filled
+from ..._base.gb10 import data_table, filled
 from .answers import MOST_BODY, TOO_LARGE, UNFINISHED, answer, no_model
 from .backends import Backend, Endpoint
 from .declared import GatewayDeclared
@@ -173,14 +173,7 @@ def _backend(backend: Backend, queue: int) -> str:
 # failed (5xx, or no HTTP) is a failed check, which brings the next one at once; that shows it, and the supervisor asks
 # a canary before it answers. So a sick server is out after its first failures, and whoever sends requests that fail
 # everywhere takes no sound one out. Who comes back gets its part little by little.
-_READINESS = (
-    "option httpchk GET /",
-    "http-check send-state",
-    'http-check expect status 200 on-error "%[res.hdr(x-reason)]"',
-    "timeout check 3s",
-    "default-server check inter 400ms fastinter 150ms downinter 500ms fall 4 rise 2 init-addr libc,none",
-    "default-server observe layer7 error-limit 1 on-error fail-check slowstart 10s",
-)
+_READINESS: tuple[str, ...] = data_table("haproxy_readiness")
 
 
 def _server(server: Endpoint) -> str:

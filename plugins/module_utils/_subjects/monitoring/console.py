@@ -8,25 +8,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 
+from ..._base.gb10 import data_table
 from .rules import Alert, alerts, is_recorded
 
 # Heading, PromQL with %s for the labels of the row, how a value is shown.
-_COLUMNS_OF_HOSTS = (
-    ("memory left", "node_memory_MemAvailable_bytes{%s}", "{{ . | first | value | humanize1024 }}B"),
-    ("GPU", "gb10_gpu_utilization_ratio{%s}", "{{ . | first | value | humanizePercentage }}"),
-    ("temperature", "gb10_gpu_temperature_celsius{%s}", "{{ . | first | value }} °C"),
-    ("power", "gb10_gpu_power_watts{%s}", "{{ . | first | value }} W"),
-    ("disk left", "min(gb10_disk_free_bytes{%s})", "{{ . | first | value | humanize1024 }}B"),
-)
-_COLUMNS_OF_SERVICES = (
-    ("state", "gb10_service_state{%s} == 1", '{{ . | first | label "state" }}'),
-    ("memory", "gb10_service_memory_bytes{%s}", "{{ . | first | value | humanize1024 }}B"),
-    ("starts left", "gb10_service_starts_left{%s}", "{{ . | first | value }}"),
-    ("running", "gb10:requests_running{%s}", "{{ . | first | value }}"),
-    ("waiting", "gb10:requests_waiting{%s}", "{{ . | first | value }}"),
-    ("KV pool", "gb10:kv_use:ratio{%s}", "{{ . | first | value | humanizePercentage }}"),
-    ("tokens a second", "gb10:generated_tokens:rate5m{%s}", "{{ . | first | value | humanize }}"),
-)
+_COLUMNS_OF_HOSTS: tuple[tuple[str, str, str], ...] = data_table("console_hosts")
+_COLUMNS_OF_SERVICES: tuple[tuple[str, str, str], ...] = data_table("console_services")
 _HOSTS, _RANKS = 'up{job="host"}', "gb10_service_serving"
 # Series of an alert's condition, as ALERTS itself has the value 1.
 _FIRING = '({expr}) and ignoring (alertname, alertstate, severity) ALERTS{{alertname="{name}",alertstate="firing"}}'

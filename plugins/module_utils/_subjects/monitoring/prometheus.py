@@ -9,7 +9,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.addresses import in_url
-from ..._base.gb10 import fact, filled
+from ..._base.gb10 import data_table, fact, filled
 from .declared import Alerts, MonitoringDeclared
 
 CONFIG, RULES = f"{layout.MONITORING}/prometheus.yml", f"{layout.MONITORING}/rules.yml"
@@ -19,20 +19,9 @@ SECRETS = f"{layout.MONITORING}/secrets"
 _SYSTEM_CA = "/etc/ssl/certs/ca-certificates.crt"
 _LOOPBACK = "127.0.0.1"
 # Of what one target answers. Prometheus takes nothing of an answer that is beyond them, and the target counts as down.
-_BOUNDS: Mapping[str, Any] = {
-    "body_size_limit": "8MB",
-    "sample_limit": 20_000,
-    "label_limit": 40,
-    "label_name_length_limit": 100,
-    "label_value_length_limit": 200,
-}
+_BOUNDS: Mapping[str, Any] = data_table("prometheus_bounds")
 # Labels of ours that alerts show or put into commands, beside those that are names of the plan.
-_PLAIN = {
-    "device": "[A-Za-z0-9._:@-]{0,64}",
-    "path": "[A-Za-z0-9._/-]{0,200}",
-    "rank": "[0-9]{0,3}",
-    "state": "[a-z]{0,20}",
-}
+_PLAIN: dict[str, str] = data_table("prometheus_labels")
 # What no engine says: series of hosts, of ours, and Prometheus' own.
 _NO_ENGINES = "(gb10|node|scrape)[_:].*|up|ALERTS.*"
 _MIB = 1 << 20

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from ..._base import layout, worded
 from ..._base.findings import Finding, host_error, host_warning
-from ..._base.gb10 import fact
+from ..._base.gb10 import data_table, fact
 from ..._base.sizes import GIB, gib, size
 from ..._base.subject import PreflightContext
 
@@ -18,18 +18,7 @@ _FREE_ENOUGH = 8 * GIB
 # More than a driver holds without a program that uses the GPU.
 _LEAKED = 8 * GIB
 # Packages of one over-the-air update, and those that flash firmware; behind each, what is none of them.
-_TORN = (
-    ("linux-image*", ""),
-    ("linux-modules*", ""),
-    ("linux-nvidia*", ""),
-    ("linux-firmware*", ""),
-    ("nvidia-*", "nvidia-container-*"),
-    ("libnvidia-*", "libnvidia-container*"),
-    ("mlnx-*", ""),
-    ("doca-*", ""),
-    ("dgx-*", ""),
-    ("fwupd*", ""),
-)
+_TORN: tuple[tuple[str, str], ...] = data_table("torn_packages")
 # Its reset path oopsed and left the kernel's network lock taken: no `ip` command ends, SSH neither.
 _BAD_WIFI = "mt7925e"
 

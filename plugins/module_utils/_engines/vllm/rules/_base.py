@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from typing import TypedDict
 
 from ...._base.findings import Finding, Severity
-from ...._base.gb10 import ROOT
+from ...._base.gb10 import ROOT, data_table
 from ...._base.place import Place, place_of
 from ...._base.yaml_text import read_yaml
 from ..catalogue.version import parse_range
@@ -15,14 +15,7 @@ from .launch import Launch
 
 ALL = ".."
 # Why a rule has no last release.
-LASTS = {
-    "machine": "it follows from GB10 and its network, whatever the release",
-    "vllm": "the newest catalogued release does it too",
-    "image": "it is about an image as published; a newer one has another name",
-    "checkpoint": "it is about a checkpoint as published",
-    "operation": "it is about hosts and containers, not about the release",
-    "measured": "somebody measured it, and nobody has shown it otherwise since",
-}
+LASTS: Mapping[str, str] = data_table("rules_last")
 
 
 @dataclass(frozen=True)

@@ -2,34 +2,19 @@
 """A `docker run` command line, taken apart: image, environment, mounts, and what runs in the container."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...._base import worded
 from ...._base.findings import FleetError
+from ...._base.gb10 import data_table
 
 # Options of `docker run` without a value (docker/cli, cli/command/container/opts.go); all others have one.
 _SWITCHES = (
     *("detach", "interactive", "tty", "rm", "privileged", "init", "read-only", "quiet", "help", "publish-all"),
     *("no-healthcheck", "oom-kill-disable", "sig-proxy", "disable-content-trust", "use-api-socket"),
 )
-_SHORT = {
-    "a": "attach",
-    "c": "cpu-shares",
-    "d": "detach",
-    "e": "env",
-    "h": "hostname",
-    "i": "interactive",
-    "l": "label",
-    "m": "memory",
-    "p": "publish",
-    "P": "publish-all",
-    "q": "quiet",
-    "t": "tty",
-    "u": "user",
-    "v": "volume",
-    "w": "workdir",
-}
+_SHORT: Mapping[str, str] = data_table("docker_short_options")
 _CLIENTS = ("docker", "podman", "nerdctl")
 
 

@@ -3,7 +3,9 @@
 
 import json
 import re
+from collections.abc import Mapping
 
+from ...._base.gb10 import data_table
 from ..catalogue.releases import Option, Variable
 
 _SIZE = re.compile(r"-?\d+|\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
@@ -21,14 +23,7 @@ def option_expects(option: Option, text: str) -> str:
     return _WORDS[option.type] if option.type in _WORDS and not _fits(option.type, text) else ""
 
 
-_WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "size": "a whole number, also as 25.6k or 2M",
-    "size-auto": "a whole number, also as 25.6k or 2M, or auto",
-    "json": "JSON",
-    "json-or-text": "JSON where it begins with {",
-}
+_WORDS: Mapping[str, str] = data_table("value_words")
 
 
 def _fits(kind: str, text: str) -> bool:
