@@ -47,6 +47,31 @@ def test_a_small_model_of_unknown_shape_takes_a_small_pool(config: dict[str, Any
     assert taken(plan, "left") > 95 * GIB
 
 
+OCR = {
+    "DeepseekOCRForCausalLM": {"model_type": "deepseek_vl_v2", "language_config": {"hidden_size": 1280}},
+    "PaddleOCRVLForConditionalGeneration": {"model_type": "paddleocr_vl", "vision_config": {}},
+    "DotsOCRForCausalLM": {"model_type": "dots_ocr", "vision_config": {}},
+    "VoxtralForConditionalGeneration": {"model_type": "voxtral", "audio_config": {}, "text_config": {}},
+}
+
+
+@pytest.mark.parametrize("architecture", OCR)
+@pytest.mark.parametrize("task", ["image-text-to-text", "text-generation", None])
+def test_a_small_model_that_can_not_be_sized_leaves_the_host_to_others(architecture: str, task: str | None) -> None:
+    """DeepSeek-OCR and PaddleOCR-VL had taken 95 GiB."""
+    config = {"architectures": [architecture], "max_position_embeddings": 8192, **OCR[architecture]}
+    plan = planned(one(), {MODEL: checkpoint(config, weights_bytes=7 << 30, task=task)})
+    assert plan["services"]["chat"]["kv"]["bytes"] == 5 * GIB
+    assert taken(plan, "left") > 90 * GIB
+
+
+def test_a_large_reader_of_pages_takes_a_small_pool_too() -> None:
+    config = {"architectures": ["DotsOCRForCausalLM"], "model_type": "dots_ocr", "max_position_embeddings": 8192}
+    name = "someone/big-OCR-2"
+    plan = planned(one(name), {name: checkpoint(config, name, weights_bytes=30 << 30)})
+    assert plan["services"]["chat"]["kv"]["bytes"] == 5 * GIB
+
+
 def test_its_owner_gives_it_another_pool() -> None:
     known = {MODEL: checkpoint(GEMMA, weights_bytes=1 << 30, task="sentence-similarity")}
     plan = planned(one(workload={"pool": "2GiB"}), known)

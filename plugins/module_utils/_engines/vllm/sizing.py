@@ -540,7 +540,7 @@ def _asked(
         return _Asked(0), []
     declared = quantity(pool) if is_bytes(pool) else None
     if kv is None:
-        if pool is None and placed.recipe["kind"] != CHAT:
+        if pool is None and _is_small(placed):
             declared = gib(fact("memory", "small_pool_gib"))
         return _Asked(None, declared=declared, rest=pool == "rest"), []
     settings = kv.layout.settings
@@ -554,6 +554,13 @@ def _asked(
     except FleetError as problem:
         return _Asked(None), [_at_service(placed, finding) for finding in problem.findings]
     return _Asked(least, start, declared, pool == "rest" or (settings.fits_length and pool is None)), []
+
+
+def _is_small(placed: Placed) -> bool:
+    """Whether a model that can't be sized is of a kind that needs no large pool: it reads pages, or weighs little."""
+    weights = placed.model.get("weights_bytes") or 0
+    reads_pages = "ocr" in placed.model["repository"].lower()
+    return placed.recipe["kind"] != CHAT or reads_pages or 0 < weights <= gib(fact("memory", "small_weights_gib"))
 
 
 def _variables_without_group(placed: Placed) -> dict[str, Any]:
