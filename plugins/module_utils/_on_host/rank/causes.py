@@ -41,6 +41,7 @@ class Cause:
 _KINDS = r"""
 more context is asked for than the model or the KV pool holds -> lower workload.context, or give the pool more memory
    greater than the derived|max seq len \(|can be stored in KV cache|longer than the (?:model|derived)
+   Impossible to fit
    context length .*(?:greater|longer|exceeds)|exceeds? .*max_position|KV cache is needed|max_seq_len.*(?:exceed|large)
 a file of the model is damaged or cut off -> run site.yml, which brings files that are missing or damaged
    SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file
@@ -60,14 +61,14 @@ the model's folder is not there, or its config or tokenizer can't be read
    Invalid repository ID or local directory|not a (?:local folder|valid model identifier|directory)
    does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON|JSONDecode
    Unrecognized model in|Could not locate|(?<!pre-)[Tt]okenizer(?! class|sBackend)|untagged enum|ModelWrapper
-   did not match any variant
+   did not match any variant|[Cc]an't load (?:the configuration|[\w ]+ for ')|[Uu]nrecognized \w+ processor
    EOF while parsing|Expecting value: line|config file exists|sentencepiece|tiktoken
    model.*(?:path|folder|directory).*(?:not exist|not found)
 it asks the hub for a model, and does not reach it -> name models by what the recipe brings; site.yml fetches them
    LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg
    gated repo
    (?:[Ee]rror|[Ff]ailed|[Uu]nable|[Cc]annot|[Cc]ould not) (?:to )?(?:be )?download|GatedRepo|RepositoryNotFound
-   Client Error: |huggingface\.co(?!/docs)|NameResolutionError|MaxRetryError
+   Client Error: |(?<!load it from 'https://)huggingface\.co(?!/docs)|NameResolutionError|MaxRetryError
 the model brings code of its own, which the recipe does not allow
 -> read that code; then write "trust-remote-code: true" in the recipe's flags, and run site.yml
    trust[-_]remote[-_]code|execute the configuration file
@@ -77,6 +78,7 @@ the image has no kernel for this GPU -> take an image that is built for GB10 (sm
    CUDA capability|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources
    out of resource: shared memory|NoKernel|[Nn]o valid .*(?:kernel|backend)|requires? (?:GPUs? with )?(?:SM|sm)
    for Blackwell
+   No operator found|device with capability|PassManager
    invalid device function|device capability|MLIRError|allocator was set
 the image is for another kind of processor -> take an image for arm64
    exec format error|linux/arm64|host platform|Illegal instruction
@@ -107,14 +109,15 @@ the image lacks a program or library, or has another build of it -> take another
    executable file not found|error while loading shared|undefined symbol|cannot open shared object
    stat \S+: no such file|ModuleNotFoundError|[Nn]inja|nvcc|CUDA_HOME|ImportError|PackageNotFoundError
    DistributionNotFound|[Ff]ailed to import|cannot import|operator \S+ does not exist|no backends are|C compiler
+   No such file or directory: '[\w+-]+'|_OpNamespace|\d+ (?:positional )?arguments?\(s\)
    not compiled with|compiled without|built without|pip install (?!-|git)|fatal error: \S+\.h
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
    unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option
-   unexpected keyword argument|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
+   unknown flag|unexpected keyword argument|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
 the engine does not know a parser of tools or reasoning -> write one that the image's release has in the recipe
    (?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser|ReasoningParser
 its port is taken -> `ss -ltnp` says who has it; stop that, or declare another port
-   [Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated
+   already running at|[Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated
    [Pp]ort \d+ (?:is|was) (?:already |not )?(?:in use|taken|available)|cannot assign requested address|Errno 99
 the pool has fewer blocks than requests that may run at once -> lower max-num-seqs, or give the pool more memory
    max_num_seqs.*blocks|[Mm]amba cache blocks|num_gpu_blocks|alloc_req_slots
@@ -139,9 +142,11 @@ memory ran out -> plan a smaller workload or KV pool, or stop what else takes th
    Insufficient
 it may not read or write a file -> look at that file's owner and mode, as the container sees them
    [Pp]ermission ?[Dd]enied|PermissionError|Errno 13|Read-only file system|Errno 30|Operation not permitted
+the TLS certificate and its key do not fit, or can't be read -> look at the files that the service's `tls` names
+   SSLError|X509|PEM (?:lib|routines)
 the ranks have different images or settings -> run site.yml for all hosts of the service
    already checked in|[Vv]ersion mismatch|[Mm]ismatched? (?:versions|NCCL)|invalid usage|config hash
-   configuration mismatch
+   configuration mismatch|Message truncated
 Ray's ranks do not have the same token -> run site.yml for all hosts of the service
    RAY_AUTH|AuthenticationError|[Uu]nauthenticated|UNAUTHENTICATED|[Aa]uth(?:entication)? token|InvalidAuth
 fewer ranks have joined than the service needs -> `ansible-playbook gb10.fleet.status` shows the other ranks
@@ -154,6 +159,7 @@ a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other 
    GCS (?:at|server|within)|[Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)
    ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
    (?:client socket|wait|rendezvous).* ?time(?:d ?|-)out|DistNetworkError|DistStoreError|Timed out (?:after|waiting)
+   connectFullMesh|with raylet|timed out during startup|start GCS|start one or more daemons
    RendezvousTimeout|wait timeout after|store->get|Ray cluster|ray instance|bootstrap
 a kernel failed on the GPU -> `journalctl -k -g NVRM` shows the driver's words; if it comes again, take another image
    illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
@@ -166,18 +172,20 @@ the engine crashed -> take another build of the image; a report belongs to the e
    panicked|PanicException|GGML_ASSERT|: Assertion [`'].* failed|terminate called
 the image's release does not know the model -> take an image of a release that has it, or another recipe
    does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
+   architecture \S+ is not supported|unknown projector
    not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|No processor registered
    failed to be inspected|ForCausalLM|ForConditionalGeneration|not a multimodal
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
    tensor a .* must match|missing tensor|number of tensors|loading model vocabulary|not found in model
    wrong (?:array |element )*type|loaded_weight|param_data|Missing key|Unexpected key|load weight|weights of size
-   has no attribute
+   has no attribute|^KeyError: |No \w+ layers found
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error
 the engine refuses a setting -> change it in the recipe, and run site.yml
    error: argument|while handling argument|invalid choice|validation error|must be|should be|expected|not supported
    unsupported|[Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|does not support|not allowed
+   has been removed|limit allowed
    [Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found|requires\b|overflow
    ^(?:ValueError|NotImplemented)
 """
@@ -232,16 +240,17 @@ _NOISE = re.compile(
 _WRAPPER = re.compile(
     r"root cause|[Ss]ee (?:the )?stack trace|stack trace above|Worker failed with error|[Ee]xecutor worker returned|"
     r"EngineDead|EngineCore (?:encountered|failed to start)|RayTaskError|SystemExit|KeyboardInterrupt|CancelledError|"
-    r"BrokenPipe|Executor failed|^EOFError$|"
-    r"ChildFailedError|CalledProcessError|ProcessRaisedException|ProcessExited|ZMQError|scheduler died|"
-    r"[Ii]nitialization failed\.?$|Server process|[Ee]ngine process failed|RequestException|Received sigquit|"
+    r"BrokenPipe|ZMQError(?!: Address)|Executor failed|^EOFError$|"
+    r"ChildFailedError|CalledProcessError|ProcessRaisedException|ProcessExited|scheduler died|"
+    r"(?:[Cc]ore|[Pp]roc|[Ww]orker|[Ee]xecutor|:) [Ii]nitialization failed\.?$|^[Ii]nitialization failed|"
+    r"Server process|[Ee]ngine process failed|RequestException|Received sigquit|"
     r"output_handler failed|cancelled|Leaking|leaked|resource_tracker|is not a fatal"
 )
 # What says that NCCL or CUDA failed, and leaves the reason to others.
 _WEAK = re.compile(r"CUDA error$|NCCL error|DistBackendError|ncclSystemError|ncclInternalError")
 # A line that is a statement by itself: an error's level, an assertion, C++'s words of an exception, NCCL's warnings.
 _NATIVE = re.compile(
-    r"docker: |\s*what\(\): |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|\S+\.(?:cpp|cu|cc|c|"
+    r"docker: |ssh: |\s*what\(\): |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|\S+\.(?:cpp|cu|cc|c|"
     r"h):\d+: |"
     r"(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|.*couldn't|"
     r".*error loading model|There are not enough|\[Errno \d|"
@@ -250,7 +259,7 @@ _NATIVE = re.compile(
     r".*(?:noticed that process|[Uu]nable to|[Tt]imeout|timed out|[Ff]atal|CRITICAL|panicked at|[Oo]ut of memory)"
 )
 _OF_LOADING = re.compile(
-    r"failed to load (?:the )?(?:model|draft model|multimodal model)|failed to load model from|"
+    r"[Ff]ailed to load (?:the )?(?:CLIP )?(?:model|draft model|multimodal model)|failed to load model from|"
     r"failed to create[ _]context|"
     r"failed to fit|fit params|exiting due|failed to initialize (?:the )?context: *$"
 )
