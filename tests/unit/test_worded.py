@@ -116,8 +116,8 @@ def test_a_rule_has_one_row_or_one_for_each_place() -> None:
 def test_the_texts_are_filled_and_the_rule_is_the_row_s(monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"found": "{host} has {size:.1f} of {{all}}", "expected": "{expected} or more"}
     monkeypatch.setattr(worded, "rows", lambda: {"memory-low/here": row})
-    found = worded.memory_error("memory-low/here", "memory", host="titan", size=1.25, expected=2, remedy="wait")
-    assert (found.rule, found.kind, found.at) == ("memory-low", "memory", Place(thing="memory"))
+    found = worded.fabric_error("memory-low/here", "memory", host="titan", size=1.25, expected=2, remedy="wait")
+    assert (found.rule, found.kind, found.at) == ("memory-low", "fabric", Place(thing="memory"))
     assert (found.found, found.expected, found.remedy) == ("titan has 1.2 of {all}", "2 or more", "wait")
     [stops] = worded.refusal("memory-low/here", "memory", host="titan", size=1, expected=2).findings
     assert (stops.severity, stops.rule, stops.remedy) == ("error", "memory-low", "")

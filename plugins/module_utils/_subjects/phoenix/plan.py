@@ -83,7 +83,11 @@ def part_of(phoenix: PhoenixDeclared | None, host: str, inventory: str) -> Phoen
 
 
 def url(phoenix: PhoenixDeclared) -> str:
-    return f"http://{in_url(phoenix['listen'])}:{phoenix['port']}"
+    return f"http://{_listens(phoenix)}"
+
+
+def _listens(phoenix: PhoenixDeclared) -> str:
+    return f"{in_url(phoenix['listen'])}:{phoenix['port']}"
 
 
 def _server(phoenix: PhoenixDeclared, inventory: str) -> str:
@@ -116,7 +120,7 @@ def _server(phoenix: PhoenixDeclared, inventory: str) -> str:
 
 
 def _socket(phoenix: PhoenixDeclared, inventory: str) -> str:
-    return filled("phoenix.socket", address=url(phoenix).removeprefix("http://"), inventory=inventory)
+    return filled("phoenix.socket", address=_listens(phoenix), inventory=inventory)
 
 
 def _proxy(inventory: str) -> str:
