@@ -227,6 +227,33 @@ def test_the_slack_is_right_in_the_middle() -> None:
     assert statistics.median(off) <= 0.45 and max(off) <= 0.8
 
 
+def differences_of_terms() -> dict[str, list[float]]:
+    """By how many GiB each term is off, of all starts that are test data."""
+    found: dict[str, list[float]] = {"P": [], "P of latent attention": [], "V2": [], "G": []}
+    for boot in BOOTS["profiled"]:
+        config, begins = config_of(boot), start_of(boot, boot["release"])
+        predicted = (peak(config, begins) or 0) / GIB
+        found["P"].append(abs(predicted - boot["peak_gib"]))
+        if "kv_lora_rank" in config:
+            found["P of latent attention"].append(found["P"][-1])
+        if "kept_gib" in boot:
+            found["V2"].append(abs(counts(config, begins) / GIB - boot["kept_gib"]))
+        if "process_gib" in boot:
+            activations = {"activations": gib(0), "takes_images": takes_images(config)}
+            runtime = estimate(demand(max_num_batched_tokens=boot["tokens"], weights_bytes=0, **activations))
+            assert runtime is not None
+            found["G"].append(abs(runtime.runtime.expected / GIB - 0.23 - statistics.mean(boot["process_gib"])))
+    found["slack"] = [abs(slack_of(boot).expected / GIB - boot["slack_gib"]) for boot in BOOTS["slack"]]
+    return found
+
+
+@pytest.mark.parametrize(("term", "off"), differences_of_terms().items())
+def test_the_documentation_has_the_median_and_the_worst_of_each_term(term: str, off: list[float]) -> None:
+    page = (SHIPPED_RECIPES.parent / "docs" / "memory.md").read_text("utf-8")
+    figures = f"| {len(off)} | {statistics.median(off):.2f} | {max(off):.2f} |"
+    assert any(figures in row for row in page.splitlines() if row.startswith(f"| {term}") or "V2" in row), figures
+
+
 # --- the pool's middle -----------------------------------------------------------------------------------------------
 
 
