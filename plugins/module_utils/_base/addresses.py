@@ -28,6 +28,14 @@ def _can(read: Callable[[str], object], text: str) -> bool:
     return True
 
 
+def ipv4(text: str) -> ipaddress.IPv4Address | None:
+    """None where it is no such address."""
+    try:
+        return ipaddress.IPv4Address(text)
+    except ValueError:
+        return None
+
+
 def is_loopback(listen: str) -> bool:
     """Whether its host alone reaches what listens there."""
     return listen.startswith("127.") or listen == "::1"

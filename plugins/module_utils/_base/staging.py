@@ -98,7 +98,7 @@ def held(
     lock.parent.mkdir(0o700, parents=True, exist_ok=True)
     tries = max(_LEAST_TRIES, math.ceil(patience / _AGAIN_SECONDS))
     with _opened(lock, os.O_RDWR | os.O_APPEND | os.O_CREAT) as stream:
-        while not _locked(stream.fileno()):
+        while not take_lock(stream.fileno()):
             stream.seek(0)
             holder = _holder(stream.read())
             if not tries:
@@ -117,7 +117,7 @@ def is_held(lock: Path) -> bool:
     """Whether a process holds ``lock`` at this moment."""
     try:
         with _opened(lock, os.O_RDONLY) as stream:
-            return not _locked(stream.fileno())
+            return not take_lock(stream.fileno())
     except FileNotFoundError:
         return False
 
@@ -151,9 +151,10 @@ def _no_lock(lock: Path, found: str) -> FleetError:
     )
 
 
-def _locked(descriptor: int) -> bool:
+def take_lock(file: int | IO[str]) -> bool:
+    """Whether it is ours now; False where another process has it."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

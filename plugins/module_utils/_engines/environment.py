@@ -5,13 +5,13 @@ Every variable says why it is set and where that is known from. The GID index is
 (`_on_host.gids`).
 """
 
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from .._base import worded
+from .._base.addresses import ipv4
 from .._base.findings import Finding, fabric_error, finding
 from .._base.gb10 import topologies
 from .._base.place import Place
@@ -194,17 +194,10 @@ def _unaddressed(usable: Usable, slices: Slices, place: Place) -> list[Finding]:
     for host, interfaces in usable.items():
         if any(interface["address"] is None for interface in interfaces):
             findings.append(worded.fabric_error("fabric-group-link-local", place, host=host))
-        elif not _common_segments(usable) and _as_ip(slices[host]["management"]["address"]) is None:
+        elif not _common_segments(usable) and ipv4(slices[host]["management"]["address"]) is None:
             address = slices[host]["management"]["address"]
             findings.append(worded.fabric_error("fabric-group-management", place, host=host, address=address))
     return findings
-
-
-def _as_ip(text: str) -> ipaddress.IPv4Address | None:
-    try:
-        return ipaddress.IPv4Address(text)
-    except ValueError:
-        return None
 
 
 def _control(interface: Interface) -> tuple[str, str]:

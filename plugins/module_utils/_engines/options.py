@@ -13,7 +13,7 @@ from typing import Any
 from .._base.findings import Finding, did_you_mean, error, hint
 from .._base.place import Place
 
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def read_words(words: Sequence[str], release: Release) -> dict[str, Any]:
         option = _named(name, release)
         own = option.names[0] if option else name
         if equals:
-            found[own] = _value(value)
+            found[own] = value_of(value)
         elif option is not None and option.switch:
             found[own] = name not in option.negative
         else:
@@ -119,13 +119,14 @@ def _named(name: str, release: Release) -> Option | None:
 def _behind(rest: list[str], *, many: bool) -> list[Any]:
     """The values that an option takes, which are taken away from the words."""
     taken: list[Any] = []
-    while rest and (many or not taken) and (not rest[0].startswith("-") or _NUMBER.fullmatch(rest[0])):
-        taken.append(_value(rest.pop(0)))
+    while rest and (many or not taken) and (not rest[0].startswith("-") or NUMBER.fullmatch(rest[0])):
+        taken.append(value_of(rest.pop(0)))
     return taken
 
 
-def _value(text: str) -> Any:
-    if not _NUMBER.fullmatch(text):
+def value_of(text: str) -> Any:
+    """What an option's word stands for: a number where it is one."""
+    if not NUMBER.fullmatch(text):
         return text
     return float(text) if "." in text else int(text)
 

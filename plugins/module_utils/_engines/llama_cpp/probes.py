@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 
+from ..._base.gb10 import data_table
 from ..._base.layers import Value
 from ..._facts.models.purpose import CHAT
 from ..._on_host.rank.probes import Metrics, Others, Probes, Request
@@ -12,14 +13,7 @@ from ..ports import ranks_port
 
 # tools/server/server-context.cpp: n_decode_total moves with each batch of a prefill, and its one thread answers between
 # two batches.
-_METRICS = Metrics(
-    path="/metrics",
-    tokens=["llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total", "llamacpp:n_decode_total"],
-    answered=["llamacpp:tokens_predicted_total"],
-    running=["llamacpp:requests_processing"],
-    waiting=["llamacpp:requests_deferred"],
-    kv_use=[],
-)
+_METRICS = Metrics(**data_table("llama_cpp_metrics"))
 # A batch of 2048 tokens takes 48 s at the 43 tokens a second of a 397B model over two hosts (cluster owner's notes).
 _STEP_S = 300
 # It listens before anything is loaded.

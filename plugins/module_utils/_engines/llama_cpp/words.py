@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Words of a `llama-server` command line as flags of ours."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..._base.gb10 import default_layer
+from ..options import NUMBER, value_of
 from . import catalogue
-
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 def read_flags(words: Sequence[str]) -> dict[str, Any]:
@@ -36,17 +34,11 @@ def _read(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
         name = word.lstrip("-")
         option = known.options.get(name) if word.startswith("--") else short.get(name)
         if option is None:
-            takes = bool(rest) and not (rest[0].startswith("-") and not _NUMBER.fullmatch(rest[0]))
-            yield name, _value(rest.pop(0)) if takes else True
+            takes = bool(rest) and not (rest[0].startswith("-") and not NUMBER.fullmatch(rest[0]))
+            yield name, value_of(rest.pop(0)) if takes else True
         elif name in option.negative:
             yield name_of(option.names[0]), False
         elif option.value and rest:
-            yield name_of(option.names[0]), _value(rest.pop(0))
+            yield name_of(option.names[0]), value_of(rest.pop(0))
         else:
             yield name_of(option.names[0]), True
-
-
-def _value(text: str) -> Any:
-    if not _NUMBER.fullmatch(text):
-        return text
-    return float(text) if "." in text else int(text)

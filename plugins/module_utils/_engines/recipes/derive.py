@@ -34,7 +34,7 @@ def derive(
     """
     repository, engine = checkpoint["repository"], DEFAULT
     if (made := str(checkpoint["task"]).rpartition("-to-")[2]) in _MADE:
-        return None, [_makes(repository, made)]
+        return None, [worded.error("model-task", Place(thing=f"model {repository}"), made=made)]
     if file or (checkpoint["gguf"] and not checkpoint["weights_bytes"]):
         found = meant(checkpoint["gguf"], file)
         if len(found) != 1:
@@ -79,10 +79,6 @@ def derive(
 
 # What no engine here makes of a text.
 _MADE = ("image", "video", "audio", "speech", "3d")
-
-
-def _makes(repository: str, made: str) -> Finding:
-    return worded.error("model-task", Place(thing=f"model {repository}"), made=made)
 
 
 def _unclear(checkpoint: Checkpoint, file: str | None) -> Finding:

@@ -14,7 +14,7 @@ from typing import Any
 from ..._base import worded
 from ..._base.findings import Finding, Severity, error, finding, hint, ordered, warning
 from ..._base.forms import forms
-from ..._base.gb10 import fact
+from ..._base.gb10 import data_table, fact
 from ..._base.place import Place
 from ..._base.received import one_line
 from ..._base.schema import Spec, check, describe
@@ -36,29 +36,13 @@ from .spec import MODEL
 _FORMS = forms("foreign")
 _EUGR, _SPARKRUN = _FORMS["eugr"]["options"], _FORMS["sparkrun"]["options"]
 # sparkrun's keys that prepare, surround or measure the server instead of describing it.
-_LEFT_OUT = frozenset(
-    {
-        *(
-            "benchmark",
-            "builder",
-            "builder_config",
-            "executor_config",
-            "mode",
-            "post_commands",
-            "post_exec",
-            "pre_exec",
-        ),
-        *("runtime_config", "stop_after_post"),
-    }
-)
+_LEFT_OUT = frozenset(data_table("sparkrun_left_out"))
 
 # The defaults of sparkrun whose names are not vLLM's.
 _SPARKRUN_FLAGS = {"tensor_parallel": "tensor_parallel_size", "pipeline_parallel": "pipeline_parallel_size"}
 
 # What sparkrun's defaults say of a service, whichever engine serves it.
-_OF_ANY_ENGINE = frozenset(
-    {"tensor_parallel", "pipeline_parallel", "gpu_memory_utilization", "max_model_len", "max_num_seqs"}
-)
+_OF_ANY_ENGINE = frozenset(data_table("sparkrun_of_any_engine"))
 
 # All projects serve by vLLM, sparkrun by others too.
 ENGINE = ENGINES[DEFAULT].spec
@@ -66,19 +50,10 @@ ENGINE = ENGINES[DEFAULT].spec
 _EUGR_IMAGES = {"vllm-node": "eugr/spark-vllm:latest", "vllm-node-b12x": "eugr/spark-vllm-b12x:latest"}
 
 # Mods whose effect we have by other means; every other one is a patch of the image that a recipe can't carry.
-_COVERED_MODS = {
-    "drop-caches": "the page cache is dropped before every start",
-    "gpu-mem-util-gb": "memory is planned in bytes",
-    "nemotron-nano": "the checkpoint brings the parser",
-}
+_COVERED_MODS: Mapping[str, str] = data_table("eugr_covered_mods")
 _FILE_FLAGS = ("chat-template", "reasoning-parser-plugin", "tool-parser-plugin")
 _SHIPPED_WITH_MODEL = frozenset({"nano_v3_reasoning_parser.py", "super_v3_reasoning_parser.py"})
-_OURS = frozenset(
-    {
-        *("distributed-executor-backend", "gpu-memory-utilization", "gpu-memory-utilization-gb"),
-        "kv-cache-memory-bytes",
-    }
-)
+_OURS = frozenset(data_table("vllm_decided_flags"))
 
 
 # A sentence has the words of a file that others wrote.

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 
+from ..._base.gb10 import data_table
 from ..._base.layers import Value
 from ..._base.sizes import quantity
 from ..._facts.models.purpose import CHAT
@@ -14,19 +15,7 @@ from .spec import CHUNK
 # Names of 0.5.9 and 0.5.23, as `spec.SPEC.series`. The first two count a request once it has been answered, the third
 # moves with every batch (since 0.5.9), the fourth with every piece of an answer that is streamed. Before 0.5.9 the KV
 # gauge alone moves while a prompt is read in parts (managers/scheduler_metrics_mixin.py).
-_METRICS = Metrics(
-    path="/metrics",
-    tokens=[
-        "sglang:prompt_tokens_total",
-        "sglang:generation_tokens_total",
-        "sglang:realtime_tokens_total",
-        "sglang:inter_token_latency_seconds_count",
-    ],
-    answered=["sglang:generation_tokens_total"],
-    running=["sglang:num_running_reqs"],
-    waiting=["sglang:num_queue_reqs"],
-    kv_use=["sglang:token_usage"],
-)
+_METRICS = Metrics(**data_table("sglang_metrics"))
 # Its own watchdog gives up on a step after that time (0.5.3 to 0.5.23), and needs a moment to say so.
 _WATCHDOG, _STEP_S, _MARGIN_S = "watchdog-timeout", 300, 30
 # Of PyTorch, NCCL and its queues between ranks.

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 
+from ..._base.gb10 import data_table
 from ..._base.layers import Value
 from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Metrics, Probes, Request
@@ -13,14 +14,7 @@ from .rules.group import OPEN_RAY
 
 # vllm/v1/metrics/loggers.py. No token is counted before a prompt has been read to its end, since an iteration has
 # figures only where a step gave outputs (v1/engine/async_llm.py); the KV gauge comes with every step (0.11 to 0.33).
-_METRICS = Metrics(
-    path="/metrics",
-    tokens=["vllm:prompt_tokens_total", "vllm:generation_tokens_total", "vllm:iteration_tokens_total_sum"],
-    answered=["vllm:generation_tokens_total"],
-    running=["vllm:num_requests_running"],
-    waiting=["vllm:num_requests_waiting"],
-    kv_use=["vllm:kv_cache_usage_perc"],
-)
+_METRICS = Metrics(**data_table("vllm_metrics"))
 # Where several ranks compute, vLLM itself gives up on a step after this (envs.py), and needs a moment to say so.
 STEP_S = "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS"
 _STEP_S, _MARGIN_S = 300, 30

@@ -24,11 +24,6 @@ _INFINIBAND = Path("/sys/class/infiniband")
 _DRIVER = Path("/sys/module/nvidia/version")
 
 
-def read_sysctl(keys: Iterable[str]) -> dict[str, str | None]:
-    """Live values; None for a key that this kernel does not have."""
-    return {key: _text(sysctl_path(key)) for key in sorted(keys)}
-
-
 def read_later(ours: Mapping[str, str], folders: Sequence[Path]) -> list[dict[str, Any]]:
     """``{key, value, file, line}`` of every setting of ours that a file sets too which is read later at boot.
 
@@ -145,11 +140,6 @@ def wait_for_boot(
         return  # no systemd runs here: each part says for itself what it lacks
 
 
-def read_clock() -> float:
-    """Seconds since 1970."""
-    return time.time()
-
-
 def free_bytes(paths: Iterable[str]) -> dict[str, dict[str, int]]:
     """``{free, total}`` of the file system of each path, or of its nearest parent that exists."""
     disks = {name: shutil.disk_usage(existing_parent(Path(name))) for name in paths}
@@ -164,13 +154,14 @@ def _text(path: Path) -> str | None:
 
 
 READS: Mapping[str, Part] = {
-    "sysctl": lambda _run, ask: read_sysctl(ask["sysctl"]),
+    # None for a key that this kernel does not have
+    "sysctl": lambda _run, ask: {key: _text(sysctl_path(key)) for key in sorted(ask["sysctl"])},
     "sysctl_later": lambda _run, ask: read_later(ask["sysctl_files"], _SYSCTL),
     "memlock_later": lambda _run, ask: read_later(ask["memlock_files"], _SYSTEMD),
     "kernel": lambda run, _ask: read_kernel(run),
     "firmware": lambda _run, _ask: read_firmware(),
     "packages": lambda run, ask: read_packages(run, ask["packages"]),
     "units": lambda run, ask: read_units(run, ask["units"]),
-    "clock": lambda _run, _ask: read_clock(),
+    "clock": lambda _run, _ask: time.time(),
     "disks": lambda _run, ask: free_bytes(ask["disks"]),
 }

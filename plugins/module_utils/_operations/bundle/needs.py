@@ -6,7 +6,7 @@ An owner's own archives and folders, and what a host of the fleet has, come from
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,23 +62,19 @@ def plan_hash(plan: Plan) -> str:
 
 def image_in(manifest: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The bundle's image for an entry of the plan: by its name and pin, of several without a pin the locked one."""
-    found = [
-        image
-        for image in manifest["images"]
-        if image["reference"] == wanted["reference"] and wanted["digest"] in (None, image["digest"])
-    ]
-    locked = [image for image in found if wanted["lock"] and wanted["lock"]["identity"] == image["identity"]]
-    return next(iter(locked or found), None)
+    return _held(manifest["images"], wanted, "reference", "digest", "identity")
 
 
 def model_in(manifest: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The bundle's model for an entry of the plan, likewise."""
-    found = [
-        model
-        for model in manifest["models"]
-        if model["repository"] == wanted["repository"] and wanted["revision"] in (None, model["revision"])
-    ]
-    locked = [model for model in found if wanted["lock"] and wanted["lock"]["seal"] == model["seal"]]
+    return _held(manifest["models"], wanted, "repository", "revision", "seal")
+
+
+def _held(
+    rows: Iterable[Mapping[str, Any]], wanted: Mapping[str, Any], name: str, pin: str, seal: str
+) -> Mapping[str, Any] | None:
+    found = [row for row in rows if row[name] == wanted[name] and wanted[pin] in (None, row[pin])]
+    locked = [row for row in found if wanted["lock"] and wanted["lock"][seal] == row[seal]]
     return next(iter(locked or found), None)
 
 

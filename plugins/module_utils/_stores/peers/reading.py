@@ -39,11 +39,6 @@ def read_inventory(sudoers: Path = Path(access.SUDOERS)) -> str | None:
     return access.given_by(_text(sudoers)) if sudoers.exists() else None
 
 
-def read_entries(entries: Iterable[str] = tuple(access.ENTRIES)) -> list[str]:
-    """What is there of the files without which nobody gets in."""
-    return [path for path in entries if Path(path).exists()]
-
-
 def has_account() -> bool:
     """Whether the account is there that readers come in by."""
     try:
@@ -83,6 +78,6 @@ def _local(address: str) -> Iterable[str]:
 BEFORE_CHANGE: Mapping[str, Part] = {"peers_account": lambda _run, _ask: has_account()}
 READS: Mapping[str, Part] = {
     "peers": lambda _run, ask: read_peers(reads=ask["reads"]),
-    "peers_entries": lambda _run, _ask: read_entries(),
+    "peers_entries": lambda _run, _ask: [path for path in access.ENTRIES if Path(path).exists()],
     "peers_inventory": lambda _run, _ask: read_inventory(),
 }

@@ -15,7 +15,6 @@ below its own stores only. An answer is one of::
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import resource
 import sys
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..._base.findings import FleetError
+from ..._base.staging import take_lock
 from ..images.docker import Docker
 from ..transfer.access import PLACES
 from ..transfer.places import Places
@@ -62,17 +62,9 @@ def slot(folder: Path, seconds: float = _SLOT_SECONDS) -> Iterator[bool]:
     deadline = time.monotonic() + seconds
     with contextlib.ExitStack() as stack:
         locks = [stack.enter_context((folder / str(number)).open("w")) for number in range(_CONNECTIONS)]
-        while not (taken := any(map(_locked, locks))) and time.monotonic() < deadline:
+        while not (taken := any(map(take_lock, locks))) and time.monotonic() < deadline:
             time.sleep(_AGAIN_SECONDS)
         yield taken
-
-
-def _locked(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def serve(requests: IO[bytes], answers: IO[bytes], contents: Contents) -> None:

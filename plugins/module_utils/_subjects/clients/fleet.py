@@ -117,14 +117,10 @@ def _agent(name: str, client: Client, services: Mapping[str, Decided]) -> Iterat
         yield worded.error(
             "input-client-tools",
             Place(service=placed.name).below("flags"),
-            missing=_and(missing),
+            missing=" and no ".join(missing),
             name=name,
             placed=placed.name,
         )
-
-
-def _and(words: Sequence[str]) -> str:
-    return " and no ".join(words)
 
 
 def _controller(part: Sequence[ClientSlice]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ..._base import worded
+from ..._base.addresses import ipv4
 from ..._base.findings import Finding, fabric_error
 from ..._base.place import Place
 from .declared import End, HostFacts, Segment
@@ -240,7 +241,7 @@ def _management_overlaps(
         yield from problems
         if network is not None:
             networks[str(network)] = network
-    reached = {name: address for name, host in sorted(hosts.items()) if (address := _as_ip(host.address))}
+    reached = {name: address for name, host in sorted(hosts.items()) if (address := ipv4(host.address))}
     for cable in addressed:
         own = {(end.host, interface.ip) for end, both in cable.addresses.items() for interface in both}
         for subnet in cable.subnets():
@@ -260,10 +261,3 @@ def _management_overlaps(
                     segment=cable.segment.name,
                     first_clashe=clashes[0],
                 )
-
-
-def _as_ip(text: str) -> ipaddress.IPv4Address | None:
-    try:
-        return ipaddress.IPv4Address(text)
-    except ValueError:
-        return None

@@ -24,7 +24,7 @@ def shown_slice(slice_: Slice, guard_bytes: int, inventory: str) -> MonitoringPa
     reads = {
         "textfile": f"{layout.METRICS}/gb10.prom",
         "interval_s": fact("monitoring", "interval_s"),
-        "floor_bytes": _floor(),
+        "floor_bytes": int(fact("memory", "floor_gib") * (1 << 30)),
         "guard_bytes": guard_bytes,
         "services": [
             {
@@ -54,10 +54,6 @@ def shown_slice(slice_: Slice, guard_bytes: int, inventory: str) -> MonitoringPa
         "reads": {layout.METRICS_UNIT: [layout.METRICS_PLAN, layout.METRICS_PROGRAM]},
         "secrets": [],
     }
-
-
-def _floor() -> int:
-    return int(fact("memory", "floor_gib") * (1 << 30))
 
 
 def collected_slice(

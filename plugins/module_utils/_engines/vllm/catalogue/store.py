@@ -6,7 +6,7 @@ An entry that is the same in consecutive releases is one row with a range; what 
 """
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -39,15 +39,11 @@ def _rows(
     names = sorted({name for release in releases for name in entries(release)})
     rows = []
     for name in names:
-        states = [_frozen(row(entries(release)[name])) if name in entries(release) else None for release in releases]
+        states = [json.dumps(row(entries(release)[name])) if name in entries(release) else None for release in releases]
         for state in dict.fromkeys(state for state in states if state is not None):
             span = as_range([other == state for other in states], [release.version for release in releases])
             rows.append({"name": name, "in": span, **json.loads(str(state))})
     return rows
-
-
-def _frozen(row: Mapping[str, object]) -> Hashable:
-    return json.dumps(row)
 
 
 def _plain_row(entry: Option | Variable) -> dict[str, Any]:
