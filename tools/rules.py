@@ -33,42 +33,45 @@ DOCUMENT = ROOT / "docs" / "rules.md"
 HEAD = """\
 # Rules
 
-Made by `python tools/rules.py` from `plugins/module_utils/_engines/vllm/rules/`; change it there. What the linter
-(`gb10.fleet.vllm_lint`) and the plan check about a launch, besides names and values, which the catalogue of the image's
-vLLM knows. A rule that lacks a fact stays silent. On a build between two releases a rule that holds for one of them is
-a warning. [sources.md](sources.md) says what the sources are.
+Made by `python tools/rules.py` from `plugins/module_utils/_engines/vllm/rules/`; change it there. The linter
+(`gb10.fleet.vllm_lint`) and the plan check these rules for a launch. They also check its names and values, which the
+catalogue of the image's vLLM knows. A rule that lacks a fact stays silent. On a build between two releases, a rule for
+only one of them is a warning. [sources.md](sources.md) explains the sources.
 
-A service silences a rule by its id with a reason (`silence: {R043: the reasoning is wanted}`); its findings come
+A service silences a rule by its id with a reason (`silence: {R043: the reasoning is wanted}`). Its findings are then
 marked, as hints.
 
-The module `vllm_lint` checks every rule that it is given the facts for. In the column "checked by",
-`plan` says that every plan checks it too; `preflight` that site.yml does before its first change, with what it reads
-on the host; `vllm_lint only` that a plan never writes such a launch or doesn't have the fact: the rule is for commands
-that others wrote.
+The module `vllm_lint` checks every rule for which it has the facts. The column "checked by" names the other checks:
 
-A rule that refuses has a proof, with its month: the place where vLLM itself refuses, what somebody measured, or what a
-publisher states (`data/proofs.yml`). A newer dated report that contradicts it, there or as the `status` of the recipe
-that is launched unchanged, makes it a warning.
+- `plan`: every plan also checks it.
+- `preflight`: `site.yml` checks it before its first change, with its reading of the host.
+- `vllm_lint only`: a plan never writes such a launch or doesn't have the fact. The rule is for commands of others.
 
-A rule ends with a release, or the column "severity" says in brackets why it doesn't: {LASTS}.
+A rule that refuses has a proof, with its month: the place where vLLM itself refuses, a measurement, or a publisher's
+statement (`data/proofs.yml`). A newer dated report that contradicts it, there or as the `status` of the unchanged
+recipe, makes it a warning.
+
+A rule ends with a release, or the column "severity" gives the reason in brackets:
+
+{LASTS}
 """
 COLUMNS = """\
 | id | severity | what | expected, remedy | reason | checked by | source | refuses by |
 |---|---|---|---|---|---|---|---|"""
 NAMES = """\
-Options and variables that mislead, made from `data/vllm_names.yml`: said instead of what the catalogue says of them."""
+Options and variables that mislead, made from `data/vllm_names.yml`. They replace the catalogue's findings."""
 FACTS_HEAD = """\
-What rules need beside the command, the image and the model. `mounts` and `container` are read from the command.
+Facts that rules need beside the command, the image and the model. `mounts` and `container` are read from the command.
 """
 CHECKS = """\
 ## Catalogue
 
-| check | severity | what it says |
+| check | severity | meaning |
 |---|---|---|
-| catalogue-unknown-option | error | the release has no such option; when it had it, what was meant |
+| catalogue-unknown-option | error | the release has no such option; with the releases that had it, and the likely option |
 | catalogue-unknown-variable | error | the same for `VLLM_*`, which vLLM ignores, without a word before 0.17.0 |
 | catalogue-unknown-name | error | a parser, method, backend or load format that the release lacks |
-| catalogue-unknown-key | error | a key of a JSON option that vLLM refuses; a warning where it drops it silently |
+| catalogue-unknown-key | error | a key of a JSON option that vLLM refuses; a warning if vLLM drops it silently |
 | catalogue-wrong-value | error | not of the option's or variable's type, or none of its choices |
 | catalogue-missing-value | error | an option without its value |
 | catalogue-unexpected-value | error | a switch with a value |
@@ -77,19 +80,19 @@ CHECKS = """\
 | catalogue-surplus-word | error | words that belong to no option |
 | catalogue-no-model, catalogue-model-word | error | no model, or one where vLLM doesn't look |
 | catalogue-model-option | warning | `--model` after `vllm serve`; an error in 0.11.0 |
-| catalogue-deprecated-option, -variable, -entry | warning | what the release itself says is on its way out |
+| catalogue-deprecated-option, -variable, -entry | warning | deprecated by the release itself |
 | catalogue-abbreviated-option, catalogue-duplicate-option | warning | accepted, and a trap |
 | catalogue-newer-version, catalogue-older-version | warning | not catalogued: checked against the nearest release |
 | catalogue-between-releases | hint | a build between two releases: checked against both |
 
-In an image of others (eugr, custom) names that a release lacks are warnings, since the build may add them: have its own
-source read (`gb10.fleet.vllm_catalogue_info`).
+In other images (eugr, custom), names that a release lacks are warnings, since the build may add them. Read its own
+source with `gb10.fleet.vllm_catalogue_info`.
 """
 
 
 def document() -> str:
     names = "\n".join(map(_name_row, misleading()))
-    head = HEAD.replace("{LASTS}", "; ".join(f"*{name}*, {why}" for name, why in LASTS.items()))
+    head = HEAD.replace("{LASTS}", "\n".join(f"- *{name}*: {why}" for name, why in LASTS.items()))
     parts = [head, CHECKS, f"## Misleading names\n\n{NAMES}\n\n{COLUMNS}\n{names}\n"]
     for area in AREAS:
         rules = [rule for rule in RULES.values() if inspect.getmodule(rule.check) is area]

@@ -8,7 +8,7 @@ from .launch import Launch
 
 @rule("R159")
 def open_to_everybody(launch: Launch) -> Hits:
-    """A service that asks nobody for a key, on an address that others reach."""
+    """A service without an API key, on an address that others reach."""
     if launch.service.open:
         yield Hit(argv("--host"), "open: true, on an address that other machines reach")
 

@@ -165,7 +165,7 @@ def address_on_fabric(launch: Launch) -> Hits:
 
 @rule(OPEN_RAY)
 def open_ray(launch: Launch) -> Hits:
-    """Ray over several hosts in an image whose Ray asks nobody who he is."""
+    """Ray over several hosts in an image whose Ray has no authentication."""
     if launch.spread and launch.executor == "ray":
         yield Hit(_EXECUTOR, "ray")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What vLLM itself refuses, but late: after configuration, weights or profiling. It can be known before the start.
+"""Faults that vLLM itself refuses, but late: after configuration, weights or profiling. It can be known before the start.
 
 X: read from the releases' sources. K: checks of the KV cache's start-up. L: from the recipes of other projects.
 """
