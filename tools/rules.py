@@ -68,7 +68,7 @@ CHECKS = """\
 
 | check | severity | meaning |
 |---|---|---|
-| catalogue-unknown-option | error | the release has no such option; with the releases that had it, and the likely option |
+| catalogue-unknown-option | error | the release has no such option; names the releases with it, and the likely option |
 | catalogue-unknown-variable | error | the same for `VLLM_*`, which vLLM ignores, without a word before 0.17.0 |
 | catalogue-unknown-name | error | a parser, method, backend or load format that the release lacks |
 | catalogue-unknown-key | error | a key of a JSON option that vLLM refuses; a warning if vLLM drops it silently |

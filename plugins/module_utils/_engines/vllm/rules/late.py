@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Faults that vLLM itself refuses, but late: after configuration, weights or profiling. It can be known before the start.
+"""vLLM itself refuses these, but late: after configuration, weights or profiling. The plan knows them before.
 
 X: read from the releases' sources. K: checks of the KV cache's start-up. L: from the recipes of other projects.
 """
