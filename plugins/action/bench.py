@@ -12,7 +12,12 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench import of_plan
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import Measured, share_lines
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import (
+    record_file,
+    records,
+    share_lines,
+    with_run,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import MOST_BYTES, earlier
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.report import (
     comparison,
@@ -49,14 +54,19 @@ def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
     found = of_plan.compared(runs, paired)
     for run in runs:
         show("\n".join([f"{run['name']}:", *table(run), *text_tables(run)]))
-    for line in share_lines(options["plan"]["services"][options["service"]]["speed"], Measured("", runs[-1])):
-        show(line)
     if found:
         show("\n".join([f"{runs[1]['name']} against {runs[0]['name']}:", *comparison(found)]))
+    own: dict[Path, str] = {}
+    for run in new:
+        plan, name = options["plan"], run["service"]
+        record = with_run(records(plan).get(name), run)
+        for line in share_lines(plan["services"][name]["speed"], record):
+            show(line)
+        own |= {folder.parent / record_file(plan, name): json.dumps(record, indent=1) + "\n"} if record else {}
     show("for measured in its recipe:\n" + recipe_text(runs[-1]))
     written = {folder / f"{item['name']}.json": json.dumps(item, indent=1) + "\n" for item in new}
     html = folder / f"{runs[-1]['name']}.html"
-    for path, text in {**written, html: page(runs, found, paired)}.items():
+    for path, text in {**written, **own, html: page(runs, found, paired)}.items():
         replace_file(path, text.encode())
     show(f"kept: {html}")
     return {"changed": True, "runs": [str(path) for path in written], "page": str(html)}

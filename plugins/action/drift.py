@@ -21,7 +21,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Unknown
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import name_of, night, skipped
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import Measured, judged
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import (
+    judged,
+    record_file,
+    records,
+    with_run,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import earlier
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import head, run_of, watched
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
@@ -108,7 +113,7 @@ class ActionModule(OnController):
     ) -> list[Difference | Unknown]:
         """What the benchmarks of services say. Keeps those that later nights are compared with."""
         found: list[Difference | Unknown] = []
-        nights: dict[str, Measured] = {}
+        known = records(plan)
         names = watched(plan, options["service"])
         for host in hosts if options["speeds"] else ():
             answer = (hostvars.raw_get(host).get("drift_bench") or {}).get("services")
@@ -122,14 +127,17 @@ class ActionModule(OnController):
                     continue
                 done = [{**result, "point": Point(**result["point"])} for result in measured["results"]]
                 tonight = run_of(plan, name, name_of(name), datetime.now(UTC), measured["seen"], done)
-                nights[name] = Measured(host, tonight)
+                if record := with_run(known.get(name), tonight):
+                    known[name] = record
+                    file = Path(options["speeds"]).parent / record_file(plan, name)
+                    replace_file(file, (json.dumps(record, indent=1) + "\n").encode())
                 path = Path(options["speeds"]) / f"{name_of(name)}.json"
                 kept = own_files.read(path, partial(earlier, what=path.name), self._note)
                 judged_night = night(host, name, kept, tonight, plan["drift"]["slower_percent"])
                 found += judged_night.findings
                 if judged_night.keep:
                     replace_file(path, (json.dumps(tonight, indent=1) + "\n").encode())
-        return [*found, *judged(nights, {name: plan["services"][name]["speed"] for name in nights})]
+        return [*found, *(judged(plan, known) if options["speeds"] else ())]
 
     def _note(self, sentence: str) -> None:
         warn(sentence)

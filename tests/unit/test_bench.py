@@ -9,6 +9,7 @@ import json
 import math
 import random
 import re
+import select
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -40,6 +41,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.condi
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import (
     BETTER,
+    GPU,
     SHOWN,
     BusyError,
     earlier,
@@ -284,8 +286,9 @@ KEYS = ENGINES["vllm"].spec.load_keys
 ANSWER: dict[str, Any] = {
     "result": json.dumps(RAW),
     "seconds": 20.0,
-    "before": {"busy": 0, "answered": 1000, "prompted": 5000},
-    "after": {"busy": 0, "answered": 3050, "prompted": 13_750},
+    "gpu": [],
+    "before": {"busy": 0, "answered": 1000, "prompted": 5000, "steps": 0, "accepted": 0},
+    "after": {"busy": 0, "answered": 3050, "prompted": 13_750, "steps": 0, "accepted": 0},
 }
 
 
@@ -450,7 +453,7 @@ def test_what_a_person_reads() -> None:
         "prefill tok/s": f"{512_000 / middle:.4g}",
         "decode tok/s": f"{1000 / middle:.4g}",
         "request ms": "4190",
-        **dict.fromkeys(("requests/s", "peak tokens/s", "prompt tokens/s"), ""),
+        **dict.fromkeys(("requests/s", "peak tokens/s", "prompt tokens/s", "tokens a step", *GPU), ""),
     }
     one = Difference("p", "tokens/s", 10, 11, 1.1, 1.05, 1.15, "faster", 0)
     assert comparison([one])[1].split()[-5:] == ["1.100", "1.050", "to", "1.150", "faster"]
@@ -591,7 +594,27 @@ def test_a_run_on_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
     found = on_a_host(monkeypatch, UP | {"cat": (0, json.dumps(RAW), "")})
     assert found["seen"]["model"] == "org/m"
     assert json.loads(found["result"]) == RAW
-    assert found["before"] == found["after"] == {"busy": 0, "answered": 5, "prompted": 7}
+    assert found["before"] == found["after"] == {"busy": 0, "answered": 5, "prompted": 7, "steps": 0, "accepted": 0}
+
+
+def test_a_run_with_drafts_counts_them_and_reads_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = ENGINES["vllm"].spec.series
+    drafts = f'{series["draft_steps"]}{{a="b"}} 40.0\n{series["draft_accepted"]}{{a="b"}} 64.0\n'
+    monkeypatch.setattr(f"{__name__}.METRICS", METRICS + drafts)
+    shown = "2400, 80.5, 60\\n[N/A], 1, 2\\n799, 19.5, 50\\n"
+    monkeypatch.setattr(on_host, "_WATCH", ("sh", "-c", f"printf '{shown}'; exec sleep 60"))
+    monkeypatch.setattr(on_host, "_generated", lambda *_: select.select([], [], [], 0.3) and "{}")
+    found = on_a_host(monkeypatch, UP)
+    assert found["after"]["steps"] == 40 and found["after"]["accepted"] == 64
+    assert found["gpu"] == [2400, 80.5, 60]
+
+
+def test_tokens_a_step_follow_from_its_drafts() -> None:
+    before, after = (
+        {**ANSWER[key], "steps": steps, "accepted": 2 * steps} for key, steps in (("before", 10), ("after", 60))
+    )
+    shown = measured(POINT, {**ANSWER, "before": before, "after": after, "gpu": [799, 19.5, 50]}, KEYS)["shown"]
+    assert (shown["tokens a step"], shown["GPU MHz"], shown["GPU W"], shown["GPU C"]) == (3, 799, 19.5, 50)
 
 
 NOT_BEGUN = (

@@ -64,7 +64,7 @@ INSIDE = {
     "_subjects/phoenix": "_subjects/fleet",
     "_plan": "",
     "_operations/bundle": "_operations/drift",
-    "_operations/doctor": "_operations/init",
+    "_operations/doctor": "_operations/bench _operations/init",
     "_operations/tune": "_operations/bench",
     "_operations/update": "_operations/bench _operations/rollout",
 }

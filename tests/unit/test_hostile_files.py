@@ -108,6 +108,11 @@ def test_a_recipes_file_is_read_in_bounds(tmp_path: Path) -> None:
         assert [words in text and ("more than" in text or "no regular" in text) for text in sentences].count(True) == 1
 
 
+SPEED_RUN: dict[str, Any] = {
+    "at": "2026-11-21T03:00:00Z",
+    "points": [{"requests": 1, "prompt": 512, "answer": 64, "decode": [70.0, 71.0]}],
+}
+SPEED_RECORD = {"service": "qwen", "runs": [SPEED_RUN]}
 HOSTILE: dict[str, tuple[str, Any]] = {
     "hosts of an inventory": ("boot", {"all": {"hosts": {"beast": {"ansible_connection": "local"}}}}),
     "hosts in a catalogue": ("catalogue", {"all": {"hosts": {}}, "catalogue": {}}),
@@ -126,6 +131,10 @@ HOSTILE: dict[str, tuple[str, Any]] = {
     "a catalogue of text": ("catalogue", {"version": "0.32.0", "catalogue": "x"}),
     "2 MB": ("catalogue", {**CATALOGUE, "catalogue": {"x": "y" * (2 << 20)}}),
     "100,000 names": ("catalogue", {**CATALOGUE, "catalogue": {f"name {n}": n for n in range(100_000)}}),
+    "a rate of nothing": ("speed", {"service": "a", "runs": [{"at": "2026-11-21T03:00:00Z", "points": []}]}),
+    "a rate without end": ("speed", {**SPEED_RECORD, "runs": [{**SPEED_RUN, "clock_mhz": float("inf")}]}),
+    "three runs": ("speed", {**SPEED_RECORD, "runs": [SPEED_RUN] * 3}),
+    "no time": ("speed", {**SPEED_RECORD, "runs": [{**SPEED_RUN, "at": "{{ 1 }}"}]}),
     "a version of 2 MB": ("catalogue", {**CATALOGUE, "version": "1" * (2 << 20)}),
 }
 
@@ -140,6 +149,7 @@ def test_what_is_no_observation_is_not_written_on_the_controller(kind: str, cont
 def test_an_observation_is_taken() -> None:
     require_observed("boot", RECORD)
     require_observed("catalogue", CATALOGUE)
+    require_observed("speed", SPEED_RECORD)
 
 
 @settings(deadline=None, max_examples=100)
@@ -151,7 +161,7 @@ def test_an_observation_is_taken() -> None:
     )
 )
 def test_any_observation_is_one_or_refused(content: Any) -> None:
-    for kind in ("boot", "catalogue"):
+    for kind in ("boot", "catalogue", "speed"):
         try:
             require_observed(kind, content)
         except ValueError:

@@ -175,13 +175,13 @@ def test_what_verify_wrote_is_read_back(tmp_path: Path) -> None:
     "text", ["", "{", "[]", "{}", '{"service": 1}', "\x00", "[" * 100_000, '{"log": {}}', '{"service": NaN}']
 )
 def test_a_file_of_no_use_is_reported_and_left_out(tmp_path: Path, text: str) -> None:
-    for place in ("boots/titan/x.json", "catalogues/titan/x.json"):
+    for place in ("boots/titan/x.json", "catalogues/titan/x.json", "speeds/titan/x.json"):
         path = tmp_path / ".fleet" / "observed" / place
         path.parent.mkdir(parents=True)
         path.write_text(text, encoding="utf-8")
     found = read_observed(tmp_path)
-    assert (found.boots, found.catalogues) == ({}, {})
-    assert [finding.rule for finding in found.findings] == ["observed-unusable"] * 2
+    assert (found.boots, found.catalogues, found.speeds) == ({}, {}, {})
+    assert [finding.rule for finding in found.findings] == ["observed-unusable"] * 3
     assert {finding.severity for finding in planned_findings(found)} == {"warning"}
 
 

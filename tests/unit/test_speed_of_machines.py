@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import ROUNDS, night, night_points
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import (
-    Measured,
-    below_forecast,
     judged,
+    records,
     share_lines,
+    with_run,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import BETTER, run
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import BETTER, GPU, run
 
 POOL = {"context": 4096, "max_concurrency": 8.0}
 CONDITIONS = {
@@ -29,11 +29,13 @@ SICK, WELL = 42.7, 73.9
 SPEED: Any = {"alone": {"decode": 74.0, "low": 48.1, "high": 99.9, "limit": 96.0}, "together": None}
 
 
-def measured(name: str, rate: float, seed: int, noise: float = 0.01, **under: Any) -> dict[str, Any]:
-    """A run whose single stream has that rate. noise: of each round, as a share."""
+def measured(
+    name: str, rate: float, seed: int, noise: float = 0.01, gpu: tuple[float, ...] = (), **under: Any
+) -> dict[str, Any]:
+    """A run whose single stream has that rate. noise: of each round, as a share. gpu: as `GPU`."""
     chance = random.Random(f"{name} {seed}")
     results = [
-        {"point": point, "round": number, "shown": {}, "raw": {}}
+        {"point": point, "round": number, "shown": dict(zip(GPU, gpu, strict=False)), "raw": {}}
         | {
             "figures": {
                 figure: (1000 / rate if not more else rate)
@@ -50,68 +52,127 @@ def measured(name: str, rate: float, seed: int, noise: float = 0.01, **under: An
     )
 
 
-def fleet(day: int, slow: dict[str, float], rate: float = WELL) -> dict[str, Measured]:
-    """A night of eight like machines; each is a little faster or slower than the others, always alike."""
-    nights = {}
-    for number in range(8):
-        own = 1 + 0.02 * math.sin(number)
-        nights[f"s{number}"] = Measured(f"h{number}", measured(f"s{number}", slow.get(f"s{number}", own * rate), day))
-    return nights
+def planned(*names: str, speed: Any = SPEED, **more: Any) -> Any:
+    """A plan of services that serve the same, each on a machine of its own."""
+    services = {
+        name: {"hosts": [f"h{number}"], "boot": {"key": "k"}, "speed": speed and {**speed, "own": None}, **more}
+        for number, name in enumerate(names)
+    }
+    return {"services": services}
+
+
+def kept(name: str, *rates: float, **more: Any) -> Any:
+    """The record after a run of each rate."""
+    record = None
+    for seed, rate in enumerate(rates, 1):
+        record = with_run(record, measured(name, rate, seed, **more))
+    return record
+
+
+EIGHT = tuple(f"s{number}" for number in range(8))
+
+
+def fleet(day: int, slow: dict[str, float], before: dict[str, Any] | None = None, rate: float = WELL) -> dict[str, Any]:
+    """The records after a night of eight like machines; each is a little faster or slower than the others, always
+    alike. before: those of the night before."""
+    own = {name: (1 + 0.02 * math.sin(number)) * rate for number, name in enumerate(EIGHT)} | slow
+    return {name: with_run((before or {}).get(name), measured(name, own[name], day)) for name in EIGHT}
 
 
 def test_a_machine_that_was_always_slow_is_found_without_any_other() -> None:
     sick = measured("chat", SICK, 1)
     assert night("titan", "chat", sick, measured("chat", SICK, 2), 5).findings == ()  # it is its own measure
-    (one,) = judged({"chat": Measured("titan", sick)}, {"chat": SPEED})
+    (one,) = judged(planned("chat"), {"chat": kept("chat", SICK, SICK)})
     assert one.severity == "warning" and "44 % of the memory's limit" in one.sentence()
     assert "AC power" in one.remedy and "48.1 to 99.9" in one.expected
-    assert judged({"chat": Measured("titan", measured("chat", WELL, 1))}, {"chat": SPEED}) == []
-    assert [*below_forecast("chat", None, Measured("titan", sick))] == []
+    assert judged(planned("chat"), {"chat": kept("chat", WELL, WELL)}) == []
+    assert judged(planned("chat", speed=None), {"chat": kept("chat", SICK, SICK)}) == []
+
+
+def test_a_machine_that_was_mended_is_left_alone() -> None:
+    assert judged(planned("chat"), {"chat": kept("chat", SICK, SICK, WELL)}) == []
+    assert len(kept("chat", SICK, SICK, WELL)["runs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("gpu", "hosts", "cause"),
+    [
+        ((799, 19.5, 50), 1, "799 MHz, 20 W, the low-power state"),
+        ((2400, 80, 91), 1, "91 degrees"),
+        ((1500, 60, 60), 1, "held back"),
+        ((2400, 80, 60), 2, "rails first"),
+        ((2400, 80, 60), 1, "another MoE or attention kernel"),
+        ((), 1, "nvidia-smi -q -d CLOCK,POWER"),
+    ],
+)
+def test_the_likely_cause_is_what_was_read_while_it_answered(gpu: Any, hosts: int, cause: str) -> None:
+    plan = planned("chat", hosts=["titan", "spark-2"][:hosts])
+    (one,) = judged(plan, {"chat": kept("chat", SICK, SICK, gpu=gpu)})
+    assert cause in one.remedy and "-e service=chat" in one.remedy
 
 
 def test_a_noisy_minute_is_no_slow_machine() -> None:
-    noisy = measured("chat", 50.0, 1)
-    point = next(one["name"] for one in noisy["points"] if one["at_once"] == 1)
-    noisy["values"][point]["next token ms"][0:2] = [40.0, 45.0]
-    assert judged({"chat": Measured("titan", noisy)}, {"chat": SPEED}) == []
+    """However slow one run was: the run before it or after it was not."""
+    for rates in ((SICK,), (WELL, SICK), (SICK, WELL)):
+        assert judged(planned("chat"), {"chat": kept("chat", *rates)}) == []
+        others = {name: kept(name, WELL, WELL) for name in EIGHT[1:]}
+        assert judged(planned(*EIGHT), {"s0": kept("s0", *rates), **others}) == []
+    record = kept("chat", 45.0, 45.0)
+    record["runs"][0]["points"][0]["decode"][0] = 50.0
+    assert judged(planned("chat"), {"chat": record}) == []
 
 
 def test_one_of_eight_is_named_by_its_twins() -> None:
     for factor in (0.58, 0.85):
-        found = judged(fleet(1, {"s3": factor * WELL}), dict.fromkeys((f"s{n}" for n in range(8)), SPEED))
-        assert ["s3" in one.sentence() for one in found] == [True]
+        slow = {"s3": factor * WELL}
+        found = judged(planned(*EIGHT), fleet(2, slow, fleet(1, slow)))
+        assert [(one.host, "s3" in one.sentence()) for one in found] == [("h3", True)]
         assert "7 that serve the same" in found[0].expected
 
 
 def test_a_service_that_is_slow_everywhere_names_no_machine() -> None:
-    nights = fleet(1, {}, rate=SICK)
-    assert judged(nights, dict.fromkeys(nights, SPEED)) == []
+    assert judged(planned(*EIGHT), fleet(2, {}, fleet(1, {}, rate=SICK), rate=SICK)) == []
 
 
-def test_another_image_or_host_is_no_twin() -> None:
-    other = measured("b", WELL, 1, image="sha256:2")
-    nights = {"a": Measured("h1", measured("a", 0.8 * WELL, 1)), "b": Measured("h2", other)}
-    nights["c"] = Measured("h1", measured("c", WELL, 1))
-    assert judged(nights, {}) == []
+def test_another_launch_or_the_same_host_is_no_twin() -> None:
+    known = {"a": kept("a", 0.8 * WELL, 0.8 * WELL), "b": kept("b", WELL, WELL)}
+    plan = planned("a", "b", speed=None)
+    assert len(judged(plan, known)) == 1
+    plan["services"]["b"]["boot"] = {"key": "of another image"}
+    assert judged(plan, known) == []
+    plan = planned("a", "b", speed=None)
+    plan["services"]["b"]["hosts"] = ["h0"]
+    assert judged(plan, known) == []
 
 
 def test_a_healthy_fleet_is_left_alone_for_a_hundred_days() -> None:
+    """And one machine that turns slow on a day is named the night after it."""
+    before: dict[str, Any] = {}
     for day in range(100):
-        nights = fleet(day, {})
-        assert judged(nights, dict.fromkeys(nights, SPEED)) == [], day
+        before = fleet(day, {}, before)
+        assert judged(planned(*EIGHT), before) == [], day
+    once = fleet(100, {"s5": SICK}, before)
+    assert judged(planned(*EIGHT), once) == []
+    assert [one.host for one in judged(planned(*EIGHT), fleet(101, {"s5": SICK}, once))] == ["h5"]
 
 
 def test_a_benchmark_shows_the_share_of_the_limit() -> None:
-    (line,) = share_lines(SPEED, Measured("", measured("chat", WELL, 1)))
+    (line,) = share_lines(SPEED, kept("chat", WELL))
     assert "77 % of the memory's limit of 96; expected 74, 48.1 to 99.9" in line
-    assert share_lines(None, Measured("", measured("chat", WELL, 1))) == []
+    assert "doctor.yml" in share_lines(SPEED, kept("chat", SICK))[1]
+    assert share_lines(None, kept("chat", WELL)) == []
 
 
-@pytest.mark.parametrize("at_once", [[4], []])
-def test_a_run_without_a_single_request_shows_none(at_once: list[int]) -> None:
+def test_a_run_without_a_single_request_names_no_machine() -> None:
     found = measured("chat", SICK, 1)
-    found["points"] = [point for point in found["points"] if point["at_once"] in at_once]
-    assert (
-        share_lines(SPEED, Measured("titan", found)) == []
-        and judged({"chat": Measured("titan", found)}, {"chat": SPEED}) == []
-    )
+    found["points"] = [point for point in found["points"] if point["at_once"] == 4]
+    record = with_run(with_run(None, found), found)
+    assert share_lines(SPEED, record) == [] and judged(planned("chat"), {"chat": record}) == []
+    found["points"] = []
+    assert with_run(None, found) is None
+
+
+def test_a_plan_brings_its_records() -> None:
+    plan = planned("a", "b")
+    plan["services"]["a"]["speed"]["own"] = {"record": kept("a", SICK, SICK)}
+    assert [*records(plan)] == ["a"] and len(judged(plan, records(plan))) == 1

@@ -14,11 +14,17 @@ import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils import api
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed import forecast as speed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed.of_model import shape_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed.served import expected_total
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from tools.golden import inventory_of, with_variables
 
+LIBRARY, _ = load_all([SHIPPED_RECIPES])
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "recipes" / "configs"
 MODELS = yaml.safe_load((ROOT / "data" / "speed_rows.yml").read_text("utf-8"))["models"]
@@ -138,3 +144,56 @@ def test_a_capped_clock_makes_all_slower() -> None:
     assert shape is not None
     whole, capped = (speed.forecast(shape, speed.Setup(clock=clock), speed.Load()) for clock in (1.0, 0.73))
     assert 0.65 <= capped["decode"] / whole["decode"] <= 0.85 and capped["ttft_s"] > whole["ttft_s"]
+
+
+def after_runs(recipe: str, rate: float, many: float | None = None, accepted: float | None = None) -> Any:
+    """A plan that knows a benchmark of its service."""
+    before = planned(recipe)["services"]["s"]
+    point = {"prompt": 512, "answer": 128, "depth": 0}
+    points = [{**point, "requests": 1, "decode": [rate, 1.01 * rate, 0.99 * rate, rate]}]
+    points += [{**point, "requests": 4, "decode": [many] * 4}] if many else []
+    gpu = {"clock_mhz": None, "power_w": None, "heat_c": None}
+    run = {"at": "2026-11-21T03:00:00Z", "accepted": accepted, **gpu, "points": points}
+    observed = Observed(speeds={"titan": {before["boot"]["key"]: {"service": "s", "runs": [run, run]}}})
+    example: Any = inventory_of(ROOT / "inventories" / "example")
+    service = {"recipe": recipe, "hosts": ["titan"], "port": 8000, "trust": ["code"]}
+    return plan_fleet(with_variables(example, {"fleet_services": {"s": service}}), LIBRARY, observed=observed)
+
+
+def test_two_points_of_a_benchmark_calibrate_the_plan_and_decide_nothing() -> None:
+    before, after = planned("gpt-oss-120b"), after_runs("gpt-oss-120b", 50.0, 30.0)
+    was, now = (plan["services"]["s"]["speed"] for plan in (before, after))
+    assert now["alone"] == was["alone"] and was["own"] is None  # both are shown
+    assert now["own"]["sound"] and now["own"]["alone"]["decode"] == pytest.approx(50, rel=0.03)
+    assert now["own"]["alone"]["low"] > was["alone"]["low"]
+    text = as_text(after, ["titan"], width=400)
+    assert f"speed      {was['alone']['decode']:.0f} tok/s" in text
+    assert "benchmark  50 tok/s, 42 to 55" in text and "by its own of 2026-11-21" in text
+    assert expected_total(now, 1) == pytest.approx(50, rel=0.03) and expected_total(was, 1) != expected_total(now, 1)
+    assert expected_total(now, 4) == pytest.approx(120, rel=0.1)
+    assert _commands(after) == _commands(before)
+
+
+def _commands(plan: Any) -> Any:
+    """All of a plan but what it says of speed."""
+    services = {name: {**one, "speed": None} for name, one in plan["services"].items()}
+    return json.loads(json.dumps({**plan, "services": services, "findings": None}, default=str))
+
+
+def test_a_slow_machine_is_not_its_own_measure() -> None:
+    now = after_runs("gpt-oss-120b", 20.0)["services"]["s"]["speed"]
+    assert not now["own"]["sound"] and expected_total(now, 1) == pytest.approx(now["alone"]["total"])
+    text = as_text(after_runs("gpt-oss-120b", 20.0), ["titan"], width=400)
+    assert "slower than a sound machine: doctor.yml says more" in text
+
+
+def test_drafts_that_cost_more_than_they_give_are_a_hint() -> None:
+    recipe = "qwen3.6-27b-nvfp4"
+    pays = planned(recipe)["services"]["s"]["speed"]["pays"]
+    for accepted, found in ((pays - 0.3, ["speed-drafts"]), (pays + 0.3, []), (None, [])):
+        plan = after_runs(recipe, 20.0, accepted=accepted)
+        rows = [row for row in plan["findings"] if row["rule"] == "speed-drafts"]
+        assert [row["rule"] for row in rows] == found and all(row["severity"] == "hint" for row in rows)
+    measured = after_runs(recipe, 20.0, accepted=2.2)["services"]["s"]["speed"]["own"]["alone"]
+    assert measured["accepted"] == pytest.approx(2.2) and not measured["assumed"]
+    assert "and gives 2.2 tokens" in as_text(after_runs(recipe, 20.0, accepted=2.2), ["titan"], width=400)

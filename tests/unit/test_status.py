@@ -122,7 +122,7 @@ def test_the_table_has_a_row_a_rank_and_a_line_a_problem() -> None:
 
 @pytest.mark.parametrize(("running", "cell"), [(1, "12.3 of about 74 "), (4, "12.3 of about 200 "), (0, "12.3  ")])
 def test_the_rate_has_what_is_expected_of_these_requests(running: int, cell: str) -> None:
-    speed = {"alone": {"total": 74.0}, "together": {"requests": 16, "total": 540.0}}
+    speed = {"alone": {"total": 74.0}, "together": {"requests": 16, "total": 540.0}, "own": None}
     plan = PLAN | {"services": {"pair": {"hosts": ["spark-2"], "speed": speed}}}
     assert cell in status_table(plan, ["pair"], {("spark-2", "pair"): rank(running=running)}, {}).splitlines()[1]
 

@@ -5,6 +5,7 @@ docs/architecture.md, "The plan", says what each part means. `_plan.fleet.plan_f
 keys here equal to those of real plans.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 from .slice import Slice
@@ -108,14 +109,25 @@ class Speed(TypedDict):
     prefill: float
 
 
+class OwnSpeed(TypedDict):
+    """A forecast that a service's own benchmark calibrates. sound: it is no slower than the forecast allows. record:
+    as `data/forms/speed_record.yml`."""
+
+    alone: Speed
+    together: Speed | None
+    sound: bool
+    record: Mapping[str, Any]
+
+
 class ServiceSpeed(TypedDict):
     """What a service is expected to reach. together: with as many requests as it works on at once. pays: tokens a step
-    from which drafts are faster than none; None without drafts."""
+    from which drafts are faster than none; None without drafts. own: None where nobody has measured it."""
 
     alone: Speed
     together: Speed | None
     prompt: int
     pays: float | None
+    own: OwnSpeed | None
 
 
 class PlannedImage(TypedDict):

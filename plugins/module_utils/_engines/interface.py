@@ -78,8 +78,8 @@ class EngineSpec:
     `_operations.bench.form.BETTER`, and those of `_operations.bench.form.SHOWN` that it has. load_goals: by the names
     that people write, the keys in its result of figures in ms that a search may be asked to keep below a limit.
     series: names in its Prometheus text by what they tell: gauges running, waiting (requests) and kv_use (0 to 1);
-    counters preempted, prompted, generated, prefix_asked, prefix_hits; histograms of seconds first_token, next_token,
-    queued.
+    counters preempted, prompted, generated, prefix_asked, prefix_hits, draft_steps, draft_accepted; histograms of
+    seconds first_token, next_token, queued.
     """
 
     name: str

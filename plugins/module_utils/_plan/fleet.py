@@ -24,7 +24,7 @@ from .._engines.observed import Observed
 from .._engines.placed import Host, Placed
 from .._engines.recipes.recipe import Library
 from .._engines.registry import ENGINES
-from .._engines.speed.served import speed_of
+from .._engines.speed.served import drafts_that_cost, speed_of
 from .._stores.lock.lock import EMPTY, KINDS, Lock, anchored, unknown_name
 from .._stores.transfer.plan import with_sources
 from .._subjects.fabric.plan import plan_fabric
@@ -159,7 +159,7 @@ def _serve(
     computed: dict[str, set[str]] = {}
     for service in placed:
         name, head = service.name, service.head.name
-        configured, services[name] = _decide(service, sized[name], budgets, fabric, findings)
+        configured, services[name] = _decide(service, sized[name], budgets, fabric, observed, findings)
         computed[name] = {*configured.flags} - {*service.flags}
         facts = _facts(configured, services[name], tuning[head], budgets[head], sized[name], observed)
         request = service.engine.request(facts)
@@ -324,7 +324,12 @@ def _together(placed: Sequence[Placed], lock: Lock, relock: str, findings: _Find
 
 
 def _decide(
-    placed: Placed, sizing: ServiceSizing, budgets: Mapping[str, Budget], fabric: Slices, findings: _Findings
+    placed: Placed,
+    sizing: ServiceSizing,
+    budgets: Mapping[str, Budget],
+    fabric: Slices,
+    observed: Observed,
+    findings: _Findings,
 ) -> tuple[Configured, Decided]:
     """What follows from the memory that a service has on its hosts: its flags, its ranks, ``services.<name>``."""
     shares = [budgets[host.name].shares[placed.name] for host in placed.hosts]
@@ -334,6 +339,9 @@ def _decide(
     pool, problems = sizing.pool(placed, shares)
     findings.add(problems, placed.settings["hosts"])
     values = {name: value.value for name, value in flags.items()}
+    record = observed.speeds.get(placed.head.name, {}).get(sizing.key)
+    speed = speed_of(placed, values, placed.engine.sequences(flags), record)
+    findings.add(drafts_that_cost(placed.name, speed), placed.settings["hosts"])
     plan = {
         "recipe": placed.recipe["name"],
         "engine": placed.engine.spec.name,
@@ -347,7 +355,7 @@ def _decide(
         "image": {key: placed.image[key] for key in ("reference", "digest", "release")},
         "flags": values,
         "kv": pool,
-        "speed": speed_of(placed, values, placed.engine.sequences(flags)),
+        "speed": speed,
         "boot": {
             "key": sizing.key,
             "memory_total_bytes": budgets[placed.head.name].total,

@@ -287,7 +287,13 @@ def _speed(speed: ServiceSpeed | None, width: int) -> Iterator[str]:
         text += f". {together['requests']} at once: {_rate(together)} each"
     first = f"{alone['ttft_s']:.2g} s, {alone['ttft_low']:.2g} to {alone['ttft_high']:.2g}"
     yield _wrapped(f"{text}. First token of {speed['prompt']:,}: {first}", width, indent)
+    if own := speed["own"]:
+        more = f". {own['together']['requests']} at once: {_rate(own['together'])} each" if own["together"] else ""
+        day = own["record"]["runs"][-1]["at"][:10]
+        doubt = "" if own["sound"] else "; slower than a sound machine: doctor.yml says more"
+        yield _wrapped(f"benchmark  {_rate(own['alone'])}{more}; by its own of {day}{doubt}", width, indent)
     if speed["pays"]:
+        alone = own["alone"] if own and own["sound"] else alone
         guess = "about " if alone["assumed"] else ""
         of_step = f"a step takes {alone['step_ms']:.3g} ms and gives {guess}{alone['accepted']:.2g} tokens"
         yield _wrapped(f"{indent}{of_step}; drafts pay from {speed['pays']:.2g} on", width, indent)

@@ -2,16 +2,19 @@
 """What a planned service is expected to reach."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._base.plan import ServiceSpeed, Speed
+from ..._base.findings import Finding, hint
+from ..._base.place import Place
+from ..._base.plan import OwnSpeed, ServiceSpeed, Speed
 from ..._base.sizes import quantity
 from ..._facts.models.drafting import method_of
 from ..._facts.models.purpose import CHAT
 from ..placed import Placed
 from .forecast import Drafts, Load, Setup, Shape, forecast
 from .of_model import shape_of
+from .own import is_sound, own_factor, own_setup
 
 PROMPT, ANSWER = 2048, 256
 # Below the smallest model that anybody has measured (data/speed_rows.yml), a step is nothing but overhead.
@@ -25,9 +28,11 @@ _BITS = {"fp8": 1.0, "nvfp4": 0.5625, "fp4": 0.5625, "q8_0": 1.0625, "q4_0": 0.5
 _DRAFT_COUNTS = ("num_speculative_tokens", "max_draft_len")
 
 
-def speed_of(placed: Placed, flags: Mapping[str, object], slots: int) -> ServiceSpeed | None:
+def speed_of(
+    placed: Placed, flags: Mapping[str, object], slots: int, record: Mapping[str, Any] | None = None
+) -> ServiceSpeed | None:
     """None for a service that makes no tokens, and for a model whose config.json is not known or that is smaller than
-    any measured one. slots: requests that it works on at once."""
+    any measured one. slots: requests that it works on at once. record: of its own benchmarks."""
     model = placed.model
     is_tiny = (model["weights_bytes"] or _LEAST_BYTES) < _LEAST_BYTES
     if placed.recipe["kind"] != CHAT or not isinstance(placed.config, Mapping) or is_tiny:
@@ -36,25 +41,58 @@ def speed_of(placed: Placed, flags: Mapping[str, object], slots: int) -> Service
     if shape is None:
         return None
     setup = setup_of(placed, shape, flags)
-    alone = _rounded(forecast(shape, setup, Load(1, PROMPT, ANSWER)))
-    many = 1 < slots <= _MOST_AT_ONCE
+    loads = [Load(1, PROMPT, ANSWER), *([Load(slots, PROMPT, ANSWER)] if 1 < slots <= _MOST_AT_ONCE else [])]
+    alone, *together = (_rounded(forecast(shape, setup, load)) for load in loads)
     return {
         "alone": alone,
-        "together": _rounded(forecast(shape, setup, Load(slots, PROMPT, ANSWER))) if many else None,
+        "together": together[0] if together else None,
         "prompt": PROMPT,
         "pays": _pays(shape, setup),
+        "own": _own(shape, setup, loads, record) if record else None,
+    }
+
+
+def _own(shape: Shape, setup: Setup, loads: Sequence[Load], record: Mapping[str, Any]) -> OwnSpeed:
+    run = record["runs"][-1]
+    as_run = own_setup(setup, run)
+    factors = [own_factor(shape, as_run, load, run) for load in loads]
+    found = [
+        _rounded(forecast(shape, as_run, load, (factor, 1.0))) for load, factor in zip(loads, factors, strict=True)
+    ]
+    return {
+        "alone": found[0],
+        "together": found[1] if len(found) > 1 else None,
+        "sound": is_sound(shape, as_run, loads[0], factors[0]),
+        "record": record,
     }
 
 
 def expected_total(speed: ServiceSpeed | None, running: float) -> float | None:
-    """Tokens a second of all requests that are worked on now; None where no forecast says."""
+    """Tokens a second of all requests that are worked on now; None where no forecast says. A sound benchmark of its own
+    says it best."""
     if speed is None or running < 1:
         return None
-    alone, together = speed["alone"], speed["together"]
+    of = speed["own"] if speed["own"] and speed["own"]["sound"] else speed
+    alone, together = of["alone"], of["together"]
     if together is None:
         return alone["total"] if running < 1.5 else None
     place = min(1.0, math.log(running) / math.log(together["requests"]))
     return float(alone["total"] ** (1 - place) * together["total"] ** place)
+
+
+def drafts_that_cost(service: str, speed: ServiceSpeed | None) -> Iterator[Finding]:
+    """A hint where a benchmark has shown that fewer drafts are accepted than pay."""
+    if speed is None or not speed["own"] or not speed["pays"]:
+        return
+    found = speed["own"]["record"]["runs"][-1]["accepted"]
+    if found and found < speed["pays"]:
+        yield hint(
+            "speed-drafts",
+            Place(service=service, option="flags.speculative-config"),
+            found=f"a step gave {found:.2g} tokens when it was measured",
+            expected=f"{speed['pays']:.2g} or more, from which drafts are faster than none",
+            remedy="take speculative-config out or lower its drafts, then measure with gb10.fleet.bench",
+        )
 
 
 def setup_of(placed: Placed, shape: Shape, flags: Mapping[str, object]) -> Setup:

@@ -1,122 +1,193 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether a machine is as fast as it should be: against the forecast, and against machines that serve the same.
 
-An earlier run of the same machine shows neither: one that was slow from its first day is its own measure.
+An earlier run of the same machine shows neither: one that was slow from its first day is its own measure. Benchmarks
+and nights keep what is judged beside the inventory (`_engines.observed`), and doctor reads it there. One run may
+meet a noisy minute, so two have to show it.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from statistics import geometric_mean, median
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, geometric_mean, median
 from typing import Any
 
 from ..._base.findings import Difference
 from ..._base.place import Place
-from ..._base.plan import ServiceSpeed
-from .canary import DECLARED, certainly_slower
+from ..._base.plan import Plan, ServicePlan, ServiceSpeed
+from .compare import differences
+from .form import GPU
 
 _NEXT = "next token ms"
 # Services that serve the same differ by less; each figure has to be beyond it with all of its interval.
 _APART = 1.1
-_CAUSES = (
-    "look at its GPU while it answers: nvidia-smi -q -d CLOCK,POWER. Below 1 GHz or 25 W it is in a low-power state: "
-    "take the AC power away for a minute, since a reboot does not help. Else look for enforce-eager, another MoE "
-    "kernel than its recipe's, sockets instead of RDMA in NCCL's log, and heat"
-)
+# A busy GB10 in its low-power state stays below both. The others are too hot, and held back.
+_LOW_MHZ, _LOW_W, _HOT_C, _HELD_MHZ = 1000, 25, 85, 2000
+Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A run, as `form.run`, and the host of its endpoint."""
-
-    host: str
-    run: Mapping[str, Any]
+def record_file(plan: Plan, service: str) -> str:
+    """Where the record of a service lies, below the controller's folder of such things."""
+    planned = plan["services"][service]
+    return f"speeds/{planned['hosts'][0]}/{planned['boot']['key']}.json"
 
 
-def rates(measured: Measured) -> list[float]:
-    """Tokens a second of one request alone, of each round with the shortest prompt."""
-    run = measured.run
-    alone = [point for point in run["points"] if point["at_once"] == 1 and not point["image"] and not point["rate"]]
-    if not alone:
-        return []
-    shortest = min(alone, key=lambda point: point["prompt"] + point["depth"])
-    return [1000 / value for value in run["values"][shortest["name"]][_NEXT] if value > 0]
+def with_run(before: Record | None, run: Mapping[str, Any]) -> Record | None:
+    """The record of a service after a run, as `form.RUN`. None where the run has no figure of use."""
+    points = [
+        {
+            "requests": point["at_once"],
+            **{key: point[key] for key in ("prompt", "answer", "depth")},
+            "decode": [1000 / value for value in run["values"][point["name"]][_NEXT]],
+        }
+        for point in run["points"]
+        if point["at_once"] and not point["image"]
+    ]
+    if not points:
+        return None
+    shown = {
+        name: [value for of in run["shown"].values() for value in of.get(name, ())] for name in ("tokens a step", *GPU)
+    }
+    accepted, *gpu = shown.values()
+    found = {"at": run["at"], "accepted": max(1.0, fmean(accepted)) if accepted else None, "points": points}
+    found |= dict(zip(("clock_mhz", "power_w", "heat_c"), (max(values, default=None) for values in gpu), strict=True))
+    return {"service": run["service"], "runs": [*(before["runs"][-1:] if before else ()), found]}
 
 
-def share_lines(speed: ServiceSpeed | None, measured: Measured) -> list[str]:
+def records(plan: Plan) -> dict[str, Record]:
+    """What is known of the services, by the plan."""
+    return {
+        name: service["speed"]["own"]["record"]
+        for name, service in plan["services"].items()
+        if service["speed"] and service["speed"]["own"]
+    }
+
+
+def rates(run: Mapping[str, Any]) -> list[float]:
+    """Tokens a second of one request alone, of each round with the shortest prompt. run: of a record."""
+    alone = _alone(run)
+    return [*alone["decode"]] if alone else []
+
+
+def _alone(run: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    alone: list[Mapping[str, Any]] = [point for point in run["points"] if point["requests"] == 1]
+    return min(alone, key=lambda point: point["prompt"] + point["depth"], default=None)
+
+
+def share_lines(speed: ServiceSpeed | None, record: Record | None) -> list[str]:
     """What one request gets of what the memory gives, for a person."""
-    found = rates(measured)
+    found = rates(record["runs"][-1]) if record else []
     if speed is None or not found:
         return []
     rate, alone = geometric_mean(found), speed["alone"]
-    return [
+    line = (
         f"one request: {rate:.3g} tok/s, {100 * rate / alone['limit']:.0f} % of the memory's limit of "
         f"{alone['limit']:.3g}; expected {alone['decode']:.3g}, {alone['low']:.3g} to {alone['high']:.3g}"
-    ]
-
-
-def below_forecast(service: str, speed: ServiceSpeed | None, measured: Measured) -> Iterator[Difference]:
-    """A finding where every round is slower than the forecast's low end."""
-    found = rates(measured)
-    if speed is None or not found or max(found) >= speed["alone"]["low"]:
-        return
-    alone, rate = speed["alone"], geometric_mean(found)
-    yield Difference(
-        "warning",
-        "bench-below-forecast",
-        _place(measured.host, service),
-        found=f"one request gets {rate:.3g} tok/s, {100 * rate / alone['limit']:.0f} % of the memory's limit",
-        expected=f"{alone['low']:.3g} to {alone['high']:.3g} tok/s by the forecast of its plan",
-        remedy=_CAUSES,
-        reason="no round was faster; nine of ten services reach their forecast's low end (docs/speed.md)",
     )
+    slow = "slower than expected: measure it again; where it stays so, doctor.yml names the machine and a likely cause"
+    return [line, slow] if max(found) < alone["low"] else [line]
 
 
-def slower_than_twins(nights: Mapping[str, Measured]) -> list[Difference]:
-    """A finding for each service that is certainly slower than others that serve the same on other machines."""
-    found = []
-    for name, night in sorted(nights.items()):
-        twins = _twins(name, nights)
-        if not twins or not rates(night):
+def judged(plan: Plan, known: Mapping[str, Record]) -> list[Difference]:
+    """What kept runs say of machines. Services that are slow alike say nothing of a machine: there the forecast is off.
+    known: records by service."""
+    services = plan["services"]
+    twins = {name: _twins(name, services, known) for name in sorted(known)}
+    found: list[Difference] = []
+    for name, others in twins.items():
+        runs = known[name]["runs"]
+        if len(runs) < 2 or not all(rates(run) for run in runs):
             continue
-        middle = median(geometric_mean(rates(twin)) for twin in twins)
-        like = min(twins, key=lambda twin: abs(geometric_mean(rates(twin)) - middle))
-        beyond = certainly_slower(like.run["values"], night.run["values"], _APART)
-        slower = [item.ratio for item in beyond if item.figure == _NEXT]
-        if slower:
-            found.append(
-                Difference(
-                    "warning",
-                    "bench-behind-twins",
-                    _place(night.host, name),
-                    found=f"a token takes {max(slower):.2f} times as long as with {like.run['service']}",
-                    expected=f"the speed of {len(twins)} that serve the same with the same image, flags and model",
-                    remedy=_CAUSES,
-                    reason="measured in the same night, nobody else asking",
-                )
-            )
+        of_one = _behind(name, services[name], runs, others) if others else _below(name, services[name], runs)
+        found += of_one
     return found
 
 
-def judged(nights: Mapping[str, Measured], speeds: Mapping[str, ServiceSpeed | None]) -> list[Difference]:
-    """What a night says of machines. Services that are slow alike say nothing of a machine: there the forecast is off.
-    speeds: the plan's forecasts by service."""
-    alone = [name for name in sorted(nights) if not _twins(name, nights)]
-    below = (item for name in alone for item in below_forecast(name, speeds.get(name), nights[name]))
-    return [*slower_than_twins(nights), *below]
+def _below(name: str, service: ServicePlan, runs: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
+    """Where every round of both runs is slower than the forecast's low end."""
+    speed = service["speed"]
+    if speed is None or max(max(rates(run)) for run in runs) >= speed["alone"]["low"]:
+        return
+    alone, rate = speed["alone"], geometric_mean(rates(runs[-1]))
+    yield Difference(
+        "warning",
+        "bench-below-forecast",
+        _place(name, service),
+        found=f"one request gets {rate:.3g} tok/s, {100 * rate / alone['limit']:.0f} % of the memory's limit",
+        expected=f"{alone['low']:.3g} to {alone['high']:.3g} tok/s by the forecast of its plan",
+        remedy=_remedy(name, service, runs[-1]),
+        reason=f"no round of {_when(runs)} was faster; nine of ten services reach their forecast's low end "
+        "(docs/speed.md)",
+    )
 
 
-def _twins(name: str, nights: Mapping[str, Measured]) -> list[Measured]:
-    night = nights[name]
-    return [
-        other
-        for its_name, other in nights.items()
-        if its_name != name
-        and other.host != night.host
-        and rates(other)
-        and other.run["points"] == night.run["points"]
-        and all(other.run["conditions"][key] == night.run["conditions"][key] for key in DECLARED)
-    ]
+def _behind(
+    name: str, service: ServicePlan, runs: Sequence[Mapping[str, Any]], twins: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Difference]:
+    """Where both runs are certainly slower than others that serve the same on other machines."""
+    middle = median(geometric_mean(rates(twin)) for twin in twins.values())
+    like = min(twins, key=lambda twin: abs(geometric_mean(rates(twins[twin])) - middle))
+    times = [_times_slower(rates(twins[like]), rates(run)) for run in runs]
+    if not all(times):
+        return
+    yield Difference(
+        "warning",
+        "bench-behind-twins",
+        _place(name, service),
+        found=f"a token takes {times[-1]:.2f} times as long as with {like}",
+        expected=f"the speed of {len(twins)} that serve the same with the same image, flags and model",
+        remedy=_remedy(name, service, runs[-1]),
+        reason=f"shown by {_when(runs)}, nobody else asking",
+    )
 
 
-def _place(host: str, service: str) -> Place:
-    return Place(host=host, service=service, thing=f"speed of {service}")
+def _times_slower(before: Sequence[float], after: Sequence[float]) -> float:
+    """How many times as long a token takes; 0 where that is not certain."""
+    times = [{"": {_NEXT: [1000 / rate for rate in each]}} for each in (before, after)]
+    try:
+        (found,) = differences(times[0], times[1], {_NEXT: False}, paired=False)
+    except ValueError:  # too few rounds to tell
+        return 0.0
+    return found.ratio if found.low > _APART else 0.0
+
+
+def _twins(name: str, services: Mapping[str, ServicePlan], known: Mapping[str, Record]) -> dict[str, Mapping[str, Any]]:
+    """The last runs of others that serve the same. name: of a service with a record."""
+    own, mine = services[name], _alone(known[name]["runs"][-1])
+    return {
+        other: record["runs"][-1]
+        for other, record in known.items()
+        if services[other]["boot"]["key"] == own["boot"]["key"]
+        and services[other]["hosts"][0] != own["hosts"][0]
+        and mine is not None
+        and _size(_alone(record["runs"][-1])) == _size(mine)
+    }
+
+
+def _size(point: Mapping[str, Any] | None) -> list[object]:
+    return [point[key] for key in ("prompt", "answer", "depth")] if point else []
+
+
+def _remedy(name: str, service: ServicePlan, run: Mapping[str, Any]) -> str:
+    """The likely cause first, by what was read while it answered."""
+    clock, power, heat = run["clock_mhz"], run["power_w"], run["heat_c"]
+    seen = f"its GPU ran at {clock:.0f} MHz, " if clock else ""
+    if clock and power and clock < _LOW_MHZ and power < _LOW_W:
+        cause = f"{seen}{power:.0f} W, the low-power state: take the AC power away, since a reboot does not help"
+    elif heat and heat >= _HOT_C:
+        cause = f"{seen}{heat:.0f} degrees: give it air and clean its filters"
+    elif clock and clock < _HELD_MHZ:
+        cause = f"{seen}held back: look for a lock or a cap by nvidia-smi -q -d CLOCK,PERFORMANCE"
+    elif len(service["hosts"]) > 1:
+        cause = f"{seen}so look at its rails first, by verify.yml: NCCL may have fallen back to sockets"
+    elif clock:
+        cause = f"{seen}so look in its log for another MoE or attention kernel than its recipe's"
+    else:
+        cause = "look at its GPU while it answers, by nvidia-smi -q -d CLOCK,POWER: below 1 GHz take the AC power away"
+    return f"{cause}; then measure again: ansible-playbook gb10.fleet.bench -e service={name}"
+
+
+def _when(runs: Sequence[Mapping[str, Any]]) -> str:
+    return f"two runs, of {' and '.join(run['at'] for run in runs)},"
+
+
+def _place(name: str, service: ServicePlan) -> Place:
+    return Place(host=service["hosts"][0], service=name, thing=f"speed of {name}")

@@ -12,8 +12,9 @@ from .sweep import Point
 
 MOST_BYTES = 8 << 20
 # Shown and not compared: they follow from the others, or one moment makes them. prompt tokens/s: of all that the engine
-# read meanwhile, what an image became among it.
-SHOWN = ("request ms", "requests/s", "peak tokens/s", "prompt tokens/s")
+# read meanwhile, what an image became among it. tokens a step: with the engine's own and the accepted drafts.
+GPU = ("GPU MHz", "GPU W", "GPU C")
+SHOWN = ("request ms", "requests/s", "peak tokens/s", "prompt tokens/s", "tokens a step", *GPU)
 _FORMS = forms("bench", values=VALUES)
 _LOAD, ANSWER, RUN = _FORMS["load"], _FORMS["answer"], _FORMS["run"]
 
@@ -59,6 +60,9 @@ def measured(point: Point, answer: Mapping[str, Any], keys: Mapping[str, str]) -
     prompted = answer["after"]["prompted"] - answer["before"]["prompted"]
     if found["duration"]:
         found["prompt tokens/s"] = prompted / found["duration"]
+    if (steps := answer["after"]["steps"] - answer["before"]["steps"]) > 0:
+        found["tokens a step"] = 1 + (answer["after"]["accepted"] - answer["before"]["accepted"]) / steps
+    found.update(zip(GPU, answer["gpu"], strict=False))
     return {
         "figures": {figure: float(found[figure]) for figure in BETTER},
         "shown": {figure: float(found[figure]) for figure in SHOWN if found.get(figure) is not None},

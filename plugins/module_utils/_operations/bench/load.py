@@ -3,9 +3,10 @@
 
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..._host.probe.system import read_driver
@@ -22,6 +23,8 @@ Run = Callable[[Sequence[str], Mapping[str, str]], tuple[int, str, str]]
 _KEY = "OPENAI_API_KEY"
 _IDLE_S, _ASK_S = 20.0, 30.0
 _MOST_WORDS = 600
+_ROWS = ("clocks.sm", "power.draw", "temperature.gpu")
+_WATCH = ("nvidia-smi", f"--query-gpu={','.join(_ROWS)}", "--format=csv,noheader,nounits", "--loop=1")
 # Docker's status and words for a command that never began: seen in one of 600 starts on a busy machine, and in
 # moby/moby#40399 of a check every ten seconds.
 _NOT_BEGUN = (126, "OCI runtime exec failed")
@@ -29,16 +32,19 @@ _NOT_BEGUN = (126, "OCI runtime exec failed")
 
 @dataclass(frozen=True)
 class Traffic:
-    """Of the endpoint. busy: requests that run or wait; answered, prompted: tokens since it started."""
+    """Of the endpoint. busy: requests that run or wait; answered, prompted: tokens since it started; steps, accepted:
+    of its drafts."""
 
     busy: float
     answered: float
     prompted: float
+    steps: float = 0
+    accepted: float = 0
 
 
 def load(run: Run, asked: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """`form.ANSWER`. asked: ``{container, url, certificate, key_file, key_form, metrics, file}``. words: of the load
-    generator, with ``{model}`` in place of where the model lies; none to look alone.
+    """`form.ANSWER`. asked: ``{container, url, certificate, key_file, key_form, metrics, drafts, file}``. words: of the
+    load generator, with ``{model}`` in place of where the model lies; none to look alone.
 
     Nothing is sent where requests of others run: ``before`` says so. ValueError with a sentence where it can't be asked
     or the load generator fails.
@@ -63,19 +69,21 @@ def load(run: Run, asked: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
         "kernel": os.uname().release,
         "model": model,
     }
-    names = Metrics(**asked["metrics"])
+    names, of_drafts = Metrics(**asked["metrics"]), asked.get("drafts") or ()
     before = _idle(access, names)
     if before.busy or not words:
         return {"seen": seen, "before": asdict(before)}
-    began = time.monotonic()
+    before = _drafted(access, names, of_drafts, before)
+    began, watching = time.monotonic(), _watched()
     result = _generated(run, asked, [word.replace("{model}", model) for word in words], access.key)
-    seconds = time.monotonic() - began
+    seconds, gpu = time.monotonic() - began, _seen(watching)
     return {
         "seen": seen,
         "result": result,
         "seconds": seconds,
         "before": asdict(before),
-        "after": asdict(_traffic(access, names)),
+        "gpu": gpu,
+        "after": asdict(_drafted(access, names, of_drafts, _traffic(access, names))),
     }
 
 
@@ -114,6 +122,43 @@ def _traffic(access: Access, names: Metrics) -> Traffic:
     if found is None:
         raise ValueError(f"{names.path} gave no answer, so that nobody knows whether others ask meanwhile")
     return Traffic(found.running + found.waiting, found.answered, found.tokens - found.answered)
+
+
+def _drafted(access: Access, names: Metrics, of_drafts: Sequence[str], found: Traffic) -> Traffic:
+    """With what its drafts came to. of_drafts: the counters of steps and of accepted drafts, none without any."""
+    if not of_drafts:
+        return found
+    steps, accepted = ([name] for name in of_drafts)
+    read = metrics(access, replace(names, tokens=accepted, answered=steps), _ASK_S)
+    return replace(found, steps=read.answered, accepted=read.tokens) if read else found
+
+
+def _watched() -> subprocess.Popen[str] | None:
+    """A program that writes clock, power and heat of the GPU each second."""
+    try:
+        return subprocess.Popen(_WATCH, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except OSError:
+        return None
+
+
+def _seen(watching: subprocess.Popen[str] | None) -> list[float]:
+    """Clock, power and heat that a quarter of the seconds pass; empty where nobody knows."""
+    if watching is None:
+        return []
+    watching.terminate()
+    try:
+        shown, _ = watching.communicate(timeout=_ASK_S)
+    except subprocess.TimeoutExpired:
+        watching.kill()
+        return []
+    rows = []
+    for line in shown.splitlines():
+        try:
+            rows.append([float(word) for word in line.split(",")])
+        except ValueError:
+            continue
+    columns = [sorted(column) for column in zip(*(row for row in rows if len(row) == len(_ROWS)), strict=True)]
+    return [column[3 * len(column) // 4] for column in columns]
 
 
 def _idle(access: Access, names: Metrics) -> Traffic:

@@ -20,6 +20,7 @@ from ..._subjects.fabric.subject import FABRIC
 from ..._subjects.registry import SUBJECTS
 from ..._subjects.state import READS
 from ..._subjects.system.subject import SYSTEM, versions
+from ..bench.expected import judged, records
 from ..init.login import problem
 
 Verdict = Literal["ready", "will be changed", "stops you", "could not look"]
@@ -120,7 +121,7 @@ def _plain(difference: Difference) -> Finding:
 
 
 def together(plan: Plan, states: Mapping[str, State]) -> dict[str, list[Finding]]:
-    """By host what only several hosts show: ranks of one service on hosts that differ."""
+    """By host what only several hosts show: ranks of one service on hosts that differ, and machines that are slow."""
     compared: dict[str, Alike] = {
         host: {
             "architecture": state["architecture"],
@@ -129,10 +130,16 @@ def together(plan: Plan, states: Mapping[str, State]) -> dict[str, list[Finding]
         }
         for host, state in states.items()
     }
+    slow = judged(plan, records(plan))
     return {
-        host: ordered(of_groups(plan["hosts"][host]["needs"]["groups"], compared))
+        host: ordered(
+            [
+                *of_groups(plan["hosts"][host]["needs"]["groups"], compared),
+                *(_plain(difference) for difference in slow if difference.host == host),
+            ]
+        )
         for host in states
-        if plan["hosts"][host]["needs"]["groups"]
+        if plan["hosts"][host]["needs"]["groups"] or any(difference.host == host for difference in slow)
     }
 
 
