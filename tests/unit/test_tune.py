@@ -9,6 +9,7 @@ import json
 import math
 import random
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed.forecast import Cache, Part, Shape
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host import trial
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.guard import guard
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.goal import figures_of, read_goal
@@ -29,6 +31,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.search
     following,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import (
+    AGAIN,
     Budget,
     Next,
     begun,
@@ -44,7 +47,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.verdic
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from tune_truths import STARTS, drawn, of_stand_in, searched
+from tune_truths import STARTS, drawn, history, of_stand_in, searched, with_forecast
 
 ROOT = Path(__file__).parents[2]
 KNOWN = [*ENGINES["vllm"].spec.load_goals]
@@ -144,6 +147,49 @@ def test_the_stand_ins_best_is_found_from_five_starts(number: int) -> None:
     truth = of_stand_in(STARTS[number])
     for seed in range(2):
         assert searched(truth, random.Random(seed), 0.02, (0,) * len(truth.space)) <= 0.05
+
+
+MODEL = Shape(
+    32, 4096, Part(1.34e9, 1), Part(5.6e9, 1), Part(), Part(0.5e9, 2), caches=(Cache(32, 2048),), queries=4096
+)
+
+
+def test_a_forecast_saves_starts_and_finds_the_same() -> None:
+    """The truths are the stand-in's, of which the forecast knows nothing."""
+    before, after = [], []
+    for flags in STARTS:
+        truth = of_stand_in(flags)
+        start = (0,) * len(truth.space)
+        before.append(history(truth, random.Random(1), 0.02, start))
+        after.append(history(with_forecast(truth, flags, MODEL), random.Random(1), 0.02, start))
+    assert all(loss <= 0.05 for loss, _, _ in after)
+    for figure, share in ((1, 0.8), (2, 0.85)):  # starts to come near the best, and in all
+        assert sum(one[figure] for one in after) <= share * sum(one[figure] for one in before)
+
+
+def test_nothing_is_tried_near_the_limit() -> None:
+    truth = of_stand_in(STARTS[0])
+    best = math.exp(-truth.best)
+    start = min(product(*(range(one.values) for one in truth.space)), key=truth.cost)
+    _, _, starts = history(truth, random.Random(1), 0.0, start, most=best / 0.9)
+    assert starts == 1 + AGAIN
+    assert history(truth, random.Random(1), 0.0, start, most=best / 0.7)[2] > starts
+    goal = Goal("tpot_p50", False, most=10.0)
+    assert following([Setting(2)], [Run((0,), {"tpot_p50": 11.0})], goal, 9, 0) is None
+    assert following([Setting(2)], [Run((0,), {"tpot_p50": 13.0})], goal, 9, 0) == (1,)
+
+
+def test_what_a_forecast_is_sure_of_is_tried_first_and_what_it_rules_out_never() -> None:
+    space = [Setting(3, gains=[0.0, -0.5, 0.3]), Setting(2), Setting(2, gains=[0.0, 0.05])]
+    runs = [Run((0, 0, 0), {"tokens/s": 100.0})]
+    goal = Goal("tokens/s", True)
+    assert following(space, runs, goal, 9, 0) == (2, 0, 0)
+    assert following(space, runs, goal, 9, 0, [(2, 0, 0)]) == (0, 1, 0)
+    seen: list[Any] = []
+    while (candidate := following(space, runs, goal, 99, 0)) is not None:
+        seen.append(candidate)
+        runs.append(Run(candidate, {"tokens/s": 100.0 + candidate[0]}))
+    assert seen and not any(candidate[0] == 1 for candidate in seen)
 
 
 def test_of_services_drawn_at_random_nearly_all_are_searched_well() -> None:

@@ -104,8 +104,9 @@ def changed(state: SearchState, now: SearchState) -> list[str]:
     return [key for key in ("goal", "definition", "conditions", "settings") if kept[key] != new[key]]
 
 
-def settings(space: Sequence[Choice]) -> list[Setting]:
-    return [Setting(len(finding.values), finding.places) for finding in space]
+def settings(space: Sequence[Choice], gains: Sequence[Sequence[float]] = ()) -> list[Setting]:
+    of_each = gains or [()] * len(space)
+    return [Setting(len(one.values), one.places, of_one) for one, of_one in zip(space, of_each, strict=True)]
 
 
 def means(run: SearchRun) -> Run:
@@ -129,9 +130,16 @@ def spent(state: SearchState) -> float:
     return sum(run["seconds"] for run in (*state["runs"], *state["refused"]))
 
 
-def upcoming(state: SearchState, space: Sequence[Choice], asked: SearchGoal, budget: Budget) -> Next | None:
-    """The next run; None where all is done, or the time is over. The plan may still refuse it."""
-    runs, sizes = searched(state), settings(space)
+def upcoming(
+    state: SearchState,
+    space: Sequence[Choice],
+    asked: SearchGoal,
+    budget: Budget,
+    gains: Sequence[Sequence[float]] = (),
+) -> Next | None:
+    """The next run; None where all is done, or the time is over. The plan may still refuse it. gains: of each setting,
+    `search.Setting.gains`."""
+    runs, sizes = searched(state), settings(space, gains)
     start: Candidate = (0,) * len(space)
     if not runs:
         return Next("search", start)

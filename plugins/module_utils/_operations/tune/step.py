@@ -13,16 +13,19 @@ from ..._base.plan import Plan
 from ..._base.ranks import head_of, rank_of
 from ..._engines.interface import Choice
 from ..._engines.registry import ENGINES
+from ..._engines.speed.served import expected_total
 from ..._plan.sources import Sources
 from ..bench.sweep import points, problems
-from .goal import SearchGoal, read_goal
-from .search import Candidate
+from .goal import THROUGHPUT, SearchGoal, read_goal
+from .search import Candidate, Goal
 from .state import Budget, Next, RefusedCandidate, SearchRun, SearchState, begun, upcoming
 from .verdict import patched, verdict, words
 
 _FINDINGS = ("error", "warning")
 _FIRST_S, _SPARE_S, _TIMES = 1800, 120, 3
 _MOST_LETTERS = 4000
+# Settings that the forecast of speed knows; of drafts it does not know the acceptance.
+_FORECAST = {"enforce-eager", "kv-cache-dtype", "max_num_seqs"}
 
 
 class EndedError(Exception):
@@ -76,6 +79,7 @@ def begin(sources: Sources, options: Mapping[str, Any]) -> Search:
     release = service["image"]["release"]
     space = engine.choices(service["flags"], release, asked.point.at_once, bool(asked.point.depth))
     _refuse(_too_long(plan, name, asked))
+    asked = replace(asked, goal=replace(asked.goal, most=_limit(plan, name, asked.goal, asked.point.at_once)))
     budget = Budget(options["runs"], options["pairs"], options["hours"] * 3600)
     return Search(name, sources, plan, asked, space, budget, options["rounds"])
 
@@ -106,8 +110,8 @@ def not_as_planned(name: str, ranks: Mapping[str, Sequence[Mapping[str, Any]]]) 
 
 def following(search: Search, state: SearchState) -> tuple[Trial | None, SearchState]:
     """The next start, None where the search is over; and the state with what the plan refused before it."""
-    state = {**state, "refused": list(state["refused"])}
-    while (upcoming_run := upcoming(state, search.space, search.asked, search.budget)) is not None:
+    state, gains = {**state, "refused": list(state["refused"])}, _gains(search)
+    while (upcoming_run := upcoming(state, search.space, search.asked, search.budget, gains)) is not None:
         candidate = upcoming_run.candidate
         service = patched(search.service, search.space, candidate)
         plan = search.sources.with_service(search.name, service).planned()
@@ -145,7 +149,42 @@ def ended(search: Search, state: SearchState) -> tuple[dict[str, Any], bool]:
     """The verdict, and whether the search is over however many hours it had."""
     endless = replace(search.budget, seconds=math.inf)
     found = verdict(state, search.space, search.asked, search.service)
-    return found, upcoming(state, search.space, search.asked, endless) is None
+    return found, upcoming(state, search.space, search.asked, endless, _gains(search)) is None
+
+
+def _gains(search: Search) -> list[list[float]]:
+    """What the forecast expects of each value of each setting, as a logarithm; 0 where it knows nothing of it."""
+    users = search.asked.point.at_once
+
+    def total(value: Mapping[str, Mapping[str, Any]]) -> float | None:
+        candidate = patched(search.service, [Choice("", [{}, value], ["", ""])], (1,))
+        plan = search.sources.with_service(search.name, candidate).planned()
+        return expected_total(plan["services"][search.name]["speed"], users)
+
+    now = expected_total(search.plan["services"][search.name]["speed"], users)
+    return [
+        [
+            math.log(of_value / now) if now and _FORECAST & _keys(value) and (of_value := total(value)) else 0.0
+            for value in choice.values
+        ]
+        for choice in search.space
+    ]
+
+
+def _keys(value: Mapping[str, Mapping[str, object]]) -> set[str]:
+    return {name for part in value.values() for name in part}
+
+
+def _limit(plan: Plan, name: str, goal: Goal, users: int) -> float | None:
+    """What nobody passes of the figure that is wanted, by the memory. With drafts it hangs on what they come to."""
+    speed = plan["services"][name]["speed"]
+    if speed is None or speed["pays"]:
+        return None
+    is_full = speed["together"] is not None and users >= speed["together"]["requests"]
+    limit = (speed["together"] if is_full and speed["together"] else speed["alone"])["limit"]
+    if goal.figure == THROUGHPUT:
+        return users * limit
+    return 1000 / speed["alone"]["limit"] if goal.figure.startswith("tpot") else None
 
 
 def slices(search: Search, trial: Trial) -> dict[str, dict[str, Any]]:
