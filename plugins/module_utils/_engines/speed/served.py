@@ -5,11 +5,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._base.plan import OwnSpeed, ServiceSpeed, Speed
 from ..._base.sizes import quantity
-from ..._base.worded import hint
 from ..._facts.models.drafting import method_of
 from ..._facts.models.purpose import CHAT
 from ..placed import Placed
@@ -88,7 +88,7 @@ def drafts_that_cost(service: str, speed: ServiceSpeed | None) -> Iterator[Findi
     found = speed["own"]["record"]["runs"][-1]["accepted"]
     if found and found < speed["pays"]:
         place = Place(service=service, option="flags.speculative-config")
-        yield hint("speed-drafts", place, tokens=f"{found:.2g}", pays=f"{speed['pays']:.2g}")
+        yield worded.hint("speed-drafts", place, tokens=f"{found:.2g}", pays=f"{speed['pays']:.2g}")
 
 
 def setup_of(placed: Placed, shape: Shape, flags: Mapping[str, object]) -> Setup:
