@@ -58,7 +58,7 @@ a file of the model is missing -> run site.yml, which brings files that are miss
    No adapter found
 the model's folder is not there, or its config or tokenizer can't be read
 -> run site.yml, which brings files that are missing or damaged
-   Invalid repository ID or local directory|not a (?:local folder|valid model identifier|directory)
+   Invalid repository ID or local directory|(?<!or )not a (?:local folder|valid model identifier|directory)
    does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON|JSONDecode
    Unrecognized model in|Could not locate|(?<!pre-)[Tt]okenizer(?! class|sBackend)|untagged enum|ModelWrapper
    did not match any variant|[Cc]an't load (?:the configuration|[\w ]+ for ')|[Uu]nrecognized \w+ processor
@@ -99,7 +99,7 @@ Docker does not answer -> `systemctl status docker` says why
 a container of that name is there already -> remove it by `docker rm --force` and its name
    container name .* in use
 the image is not on this host -> run site.yml, which brings it
-   No such image|pull access denied|manifest unknown|Unable to find image
+   No such image|layer does not exist|pull access denied|manifest unknown|Unable to find image
 Docker's own rules are gone from the packet filter, as after `nft flush ruleset` or a restart of nftables.service
 -> site.yml, or `sudo systemctl restart docker`, makes them again
    No chain/target/match by that name
@@ -109,9 +109,11 @@ the image lacks a program or library, or has another build of it -> take another
    executable file not found|error while loading shared|undefined symbol|cannot open shared object
    stat \S+: no such file|ModuleNotFoundError|[Nn]inja|nvcc|CUDA_HOME|ImportError|PackageNotFoundError
    DistributionNotFound|[Ff]ailed to import|cannot import|operator \S+ does not exist|no backends are|C compiler
+   [A-Z]\w+ is not (?:available|installed)
    No such file or directory: '[\w+-]+'|_OpNamespace|\d+ (?:positional )?arguments?\(s\)
    not compiled with|compiled without|built without|pip install (?!-|git)|fatal error: \S+\.h
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
+   invalid argument \S+ for "-
    unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option
    unknown flag|unexpected keyword argument|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
 the engine does not know a parser of tools or reasoning -> write one that the image's release has in the recipe
@@ -127,7 +129,7 @@ no memory is left for the KV pool beside the weights -> plan a smaller workload,
    [Mm]emory profiling
 NCCL finds no RDMA device or interface -> `ansible-playbook gb10.fleet.doctor`; or declare `transport: socket`
    any NET plugin|No device found|no socket interface|SOCKET_IFNAME|Unable to find (?:interface|address)
-   NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known
+   class/infiniband|NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known
 RDMA between the ranks fails -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    ibv_\w+|IBV_WC|NET/IB|completion .*status|[Rr]etry (?:count|exceeded)|libibverbs|RDMA|nvidia_peermem|\bGDR
 the container's /dev/shm has no room -> remove what dead engines left in /dev/shm (`ls -l /dev/shm`), or enlarge it
@@ -178,13 +180,15 @@ the image's release does not know the model -> take an image of a release that h
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
    tensor a .* must match|missing tensor|number of tensors|loading model vocabulary|not found in model
+   vocab type must match
    wrong (?:array |element )*type|loaded_weight|param_data|Missing key|Unexpected key|load weight|weights of size
    has no attribute|^KeyError: |No \w+ layers found
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error
 the engine refuses a setting -> change it in the recipe, and run site.yml
-   error: argument|while handling argument|invalid choice|validation error|must be|should be|expected|not supported
-   unsupported|[Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|does not support|not allowed
+   error: argument|while handling argument|invalid choice|validation error|must be|should be|(?<!un)expected
+   not supported|unsupported
+   [Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|does not support|not allowed
    has been removed|limit allowed
    [Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found|requires\b|overflow
    ^(?:ValueError|NotImplemented)
@@ -244,7 +248,7 @@ _WRAPPER = re.compile(
     r"ChildFailedError|CalledProcessError|ProcessRaisedException|ProcessExited|scheduler died|"
     r"(?:[Cc]ore|[Pp]roc|[Ww]orker|[Ee]xecutor|:) [Ii]nitialization failed\.?$|^[Ii]nitialization failed|"
     r"Server process|[Ee]ngine process failed|RequestException|Received sigquit|"
-    r"output_handler failed|cancelled|Leaking|leaked|resource_tracker|is not a fatal"
+    r"output_handler failed|died unexpectedly|cancelled|Leaking|leaked|resource_tracker|is not a fatal"
 )
 # What says that NCCL or CUDA failed, and leaves the reason to others.
 _WEAK = re.compile(r"CUDA error$|NCCL error|DistBackendError|ncclSystemError|ncclInternalError")
@@ -254,7 +258,7 @@ _NATIVE = re.compile(
     r"h):\d+: |"
     r"(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|.*couldn't|"
     r".*error loading model|There are not enough|\[Errno \d|"
-    r"(?:llama|ggml|gguf|clip|mtmd)\w*: .*\b(?:requires|must be|not supported|no backends)|"
+    r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends)|"
     r".*: (?:invalid|cannot|unable|missing)|exec |.*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
     r".*(?:noticed that process|[Uu]nable to|[Tt]imeout|timed out|[Ff]atal|CRITICAL|panicked at|[Oo]ut of memory)"
 )
