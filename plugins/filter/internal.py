@@ -61,7 +61,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs i
     obstacles,
     preflight,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import findings, undeclared
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import (
+    findings,
+    not_there,
+    undeclared,
+)
 
 
 def preflight_sentences(
@@ -96,7 +100,7 @@ def undeclared_services(
     """What to report of services that nobody declares on these hosts; with the host's name where there are several.
 
     Those that the run removes, since it was asked to or they are declared on other hosts now, and those that another
-    inventory wrote, are warnings. All others are errors.
+    inventory wrote, are warnings. All others are errors. severity retired: what was to be removed and is nowhere.
 
     states: of `gb10.fleet.host_info`, by host. removed: what decides over them, ``removal`` of `gb10.fleet.plan`;
     nothing is found where it is empty. alive: the hosts that the run goes on with.
@@ -104,6 +108,8 @@ def undeclared_services(
     if not removed:
         return []
     run = {**removed, "alive": alive}
+    if severity == "retired":
+        return [finding.sentence() for finding in not_there(states, run)]
     return [
         f"{host}: {finding.sentence()}" if len(states) > 1 else finding.sentence()
         for host, state in states.items()

@@ -94,6 +94,21 @@ def test_what_becomes_of_it(
     assert undeclared_services(states, {}, hosts) == []  # stage.yml decides nothing over them
 
 
+@pytest.mark.parametrize(
+    ("retire", "words"),
+    [
+        (["old"], []),
+        (["odl"], ['no host of this run has odl: nothing is removed; write "old"']),
+        (["old", "caht"], ["no host of this run has caht"]),
+        ([], []),
+    ],
+)
+def test_what_is_nowhere_can_not_be_removed(retire: list[str], words: list[str]) -> None:
+    states = on_titan("old") | {"spark-2": {"our_units": None}}
+    found = undeclared_services(states, RUN | {"retire": retire}, ["titan", "spark-2"], "retired")
+    assert [part in one for part, one in zip(words, found, strict=True)] == [True] * len(words)
+
+
 def test_all_that_was_written_for_it_goes() -> None:
     [one] = undeclared(on_titan("old")["titan"]["our_units"], "titan", RUN)
     assert one.files == (

@@ -243,8 +243,13 @@ def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _no_services(inventory: Mapping[str, Any]) -> Iterator[Finding]:
     """Services that nobody declares are removed, so that a missing declaration must not read as an empty one."""
-    if inventory["hosts"] and not any("fleet_services" in host["variables"] for host in inventory["hosts"].values()):
+    if inventory["hosts"] and not any(_is_written(host) for host in inventory["hosts"].values()):
         yield worded.error("input-no-services", Place(variable="fleet_services"), folder=inventory["folder"])
+
+
+def _is_written(host: Mapping[str, Any]) -> bool:
+    """A key with nothing below it declares as little as no key."""
+    return host["variables"].get("fleet_services") is not None
 
 
 def _same_addresses(hosts: Iterable[Host]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ..._base import layout
-from ..._base.findings import Finding, error, warning
+from ..._base.findings import Finding, did_you_mean, error, warning
 from ..._base.place import Place
 
 # ordered: by name. moved: to other hosts of this run. away: to hosts that this run leaves out. waiting: to hosts that
@@ -154,6 +154,18 @@ def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Fi
             yield warning("service-undeclared", place, found=left, kind="host")
         else:
             yield _of_another_inventory(item, place, run["inventory"])
+
+
+def not_there(states: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[Finding]:
+    """Names that a run is to remove and that none of its hosts has: misspelt, or removed before."""
+    there = {one.service for host, state in states.items() for one in undeclared(state["our_units"] or (), host, run)}
+    for name in sorted({*run["retire"]} - there):
+        yield warning(
+            "service-not-there",
+            f"-e retire={name}",
+            found=f"no host of this run has {name}: nothing is removed",
+            remedy=did_you_mean(name, there) if there else "leave it out",
+        )
 
 
 def _of_another_inventory(one: Undeclared, place: Place, inventory: str) -> Finding:
