@@ -111,7 +111,58 @@ G = ("fleet_gateway",)
 BEFORE = {G: {"hosts": ["spark-4"], "keys_file": "secrets/clients.yml"},
           ("file", "secrets/clients.yml"): "anna: key-of-anna-0000000001\n"}  # fmt: skip
 AGENT = {("fleet_clients",): {"agent": {"kind": "hermes", "host": "spark-4", "service": "solo", "key": "anna"}}}
+# What people write by habits from other tools, as far as it was taken for something else once.
+BY_HABIT = [
+    Row(
+        "recipe-unknown",
+        {(*S, "recipe"): "recipes/mine.yml"},
+        'write "mine", and keep its file',
+        {(*S, "recipe"): "mine", ("recipe", "name"): "mine"},
+    ),
+    Row("recipe-unknown", {(*S, "recipe"): f"./recipes/{NANO}.yaml"}, f'write "{NANO}"', {(*S, "recipe"): NANO}),
+    Row(
+        "schema-type",
+        {(*S, "hosts"): "all"},
+        "write hosts: [spark-2, spark-3, spark-4, titan]",
+        {(*S, "hosts"): ["titan"]},
+    ),
+    Row("schema-type", {(*S, "hosts"): "titan, spark-9"}, "write hosts: [titan]", {(*S, "hosts"): ["titan"]}),
+    Row("input-unknown-host", {(*S, "hosts"): ["all"]}, "write them: hosts: [spark-2", {(*S, "hosts"): ["titan"]}),
+    Row("input-unknown-host", {(*S, "hosts"): ["tit*"]}, "write them: hosts: [titan]", {(*S, "hosts"): ["titan"]}),
+    Row(
+        "schema-unknown-key",
+        {(*S, "max-model-len"): 32768},
+        "write workload: {max_model_len: 32768}",
+        {(*S, "max-model-len"): GONE, (*S, "workload"): {"max_model_len": 32768}},
+    ),
+    Row(
+        "schema-unknown-key",
+        {(*S, "enable_prefix_caching"): True},
+        "write flags: {enable-prefix-caching: true}",
+        {(*S, "enable_prefix_caching"): GONE, (*S, "flags"): {"enable-prefix-caching": True}},
+    ),
+    Row(
+        "schema-pattern",
+        {(*S, "recipe"): GONE, (*S, "model"): f"hf.co/{NANO_MODEL}"},
+        f"write model: {NANO_MODEL}",
+        {(*S, "model"): NANO_MODEL},
+    ),
+    Row(
+        "schema-pattern",
+        {(*S, "recipe"): GONE, (*S, "model"): "llama3.1:8b"},
+        "recipe: NAME",
+        {(*S, "model"): GONE, (*S, "recipe"): NANO},
+    ),
+    Row("input-no-services", {("fleet_services",): None}, "fleet_services: {}", {("fleet_services",): {}}),
+    Row(
+        "memory-does-not-fit",
+        {(*P, "hosts"): ["spark-2"]},
+        "name 2 hosts in pair",
+        {(*P, "hosts"): ["spark-2", "spark-3"]},
+    ),
+]
 BY_HAND = [
+    *BY_HABIT,
     # The gateway
     Row("input-gateway-alias", {(*G, "aliases"): {"gpt": f"{NANO_MODEL}s"}}, "write",
         {(*G, "aliases"): {"gpt": NANO_MODEL}}, also=BEFORE),

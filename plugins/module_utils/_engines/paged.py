@@ -145,6 +145,7 @@ def size_service(
         # a written part is of weights and pool, beside which it computes
         requested=lambda total, share: int(total * share) + (settings.aside if written is not None else 0),
         ranks=len(placed.hosts),
+        proven_on=placed.recipe["host_counts"],
         enforce_eager=False,
         max_num_seqs=settings.at_once,
         max_num_batched_tokens=0,

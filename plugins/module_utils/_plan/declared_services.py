@@ -4,7 +4,7 @@
 import copy
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from .._engines.ports import ports_on_head
 from .._engines.recipes.spec import CONTAINER, ENVIRONMENT, FLAGS
 from .._engines.tracing.declared import TRACING
 from .._engines.tracing.declared import decide as decide_tracing
+from .._engines.vllm.catalogue.releases import load
 from .._facts.models.gguf_files import NAMED, named_model
 from .._facts.models.purpose import PURPOSE
 from .._subjects.tls.declared import TLS
@@ -73,7 +74,7 @@ def read_services(
         if not problems:
             service["model"] = named_model(service["model"])
         if problems:
-            findings += [_as_meant(one, named[name]) for one in problems]
+            findings += [_as_meant(one, named[name], hosts) for one in problems]
             continue
         problems = [*_what(place, service), *_placement(place, service["hosts"], hosts), *_divided(place, service)]
         for replica, own in _replicas(name, service).items():
@@ -93,20 +94,26 @@ def read_services(
     return usable, [*findings, *_port_clashes(usable)]
 
 
-def _as_meant(problem: Finding, written: object) -> Finding:
+def _as_meant(problem: Finding, written: object, hosts: Iterable[str]) -> Finding:
     """With a remedy that works as typed, for what people write by habits from other tools."""
     key = problem.at.option
     value = written.get(key) if isinstance(written, Mapping) else None
-    remedy = ""
-    if key in SERVICE["options"]["workload"]["options"]:
-        remedy = f"write workload: {{{key}: {shown(value)}}}"
+    remedy, size, flag = "", key.replace("-", "_"), key.replace("_", "-")
+    if size in SERVICE["options"]["workload"]["options"]:
+        remedy = f"write workload: {{{size}: {shown(value)}}}"
+    elif problem.rule == "schema-unknown-key" and f"--{flag}" in load().any_options:
+        remedy = f"write flags: {{{flag}: {shown(value)}}}"
+    elif key == "hosts" and isinstance(value, str) and (alike := _all_like(re.split(r"[\s,]+", value), hosts)):
+        remedy = f"write hosts: [{', '.join(alike)}]"
     elif key == "image" and isinstance(value, str):
         remedy = f"write image: {{reference: {shown(value)}}}"
     elif key == "served_name" and isinstance(value, list) and value and isinstance(value[0], str):
         remedy = f"write served_name: {shown(value[0])}; aliases give it further names"
     elif key == "model" and isinstance(value, str):
-        of_hub = re.fullmatch(r"https?://(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(/.*)?", value)
+        of_hub = re.fullmatch(r"(?:https?://)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+(:[\w.-]+)?)([/?#].*)?", value)
         remedy = f"write model: {of_hub[1]}" if of_hub else ""
+        if "/" not in value:
+            remedy = "write model: ORGANISATION/NAME, as the hub has it; a recipe of docs/models.md is recipe: NAME"
         if value.startswith("/"):
             remedy = f"write model: {{repository: ORGANISATION/NAME, source: {{path: {shown(value)}}}}}"
     return replace(problem, remedy=remedy) if remedy else problem
@@ -149,13 +156,19 @@ def _what(place: Place, service: ServiceData) -> Iterator[Finding]:
 
 def _placement(place: Place, chosen: list[str], hosts: Mapping[str, Host]) -> Iterator[Finding]:
     for host in sorted(set(chosen)):
-        if host not in hosts and (alike := fnmatch.filter(sorted(hosts), host)):
+        if host not in hosts and (alike := _all_like([host], hosts)):
             remedy = f"write them: hosts: [{', '.join(alike)}]"
             yield replace(unknown_host(place.below("hosts"), host, hosts), remedy=remedy)
         elif host not in hosts:
             yield unknown_host(place.below("hosts"), host, hosts)
         elif chosen.count(host) > 1:
             yield worded.error("input-host-twice/placement", place.below("hosts"), host=host)
+
+
+def _all_like(patterns: Iterable[str], hosts: Iterable[str]) -> list[str]:
+    """The hosts that somebody meant who writes patterns or Ansible's own word for each host."""
+    wanted = ["*" if pattern == "all" else pattern for pattern in patterns]
+    return [host for host in sorted(hosts) if any(fnmatch.fnmatchcase(host, pattern) for pattern in wanted)]
 
 
 def _tls(

@@ -463,3 +463,7 @@ def _smaller(demands: Sequence[Demand], shares: Mapping[str, Share]) -> Iterator
         yield f"let the plan size {' and '.join(blind)}: model.config and model.weights_bytes (docs/recipes.md)"
     if pooled:
         yield f"lower max_model_len, max_num_seqs or pool of {' or '.join(pooled)}"
+    for demand in demands:
+        more = [str(count) for count in demand.proven_on if count > demand.ranks]
+        if more:
+            yield f"name {more[0]} hosts in {demand.service}, on which its recipe runs"

@@ -365,8 +365,10 @@ class Library:
             return self.recipes[name], []
         folders = ", ".join(map(str, self.folders))
         of_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", name)
-        stem = name.rpartition("/")[2].removesuffix(".yml")
-        remedy = f"write model: {name} instead of recipe" if of_hub else self._instead(name[:80])
+        stem = re.sub(r"\.ya?ml$", "", name.rpartition("/")[2])
+        is_file = name.rpartition("/")[2] != stem
+        remedy = f"write model: {name} instead of recipe" if of_hub and not is_file else self._instead(stem[:80])
+        remedy = f'write "{stem}", and keep its file in one of these folders' if is_file else remedy
         remedy = f'write "{stem}"' if stem in self.recipes else remedy
         return None, [worded.error("recipe-unknown", place, remedy=remedy, name=name, folders=folders)]
 

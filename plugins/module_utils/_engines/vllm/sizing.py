@@ -229,6 +229,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
         service=placed.name,
         requested=partial(requested_bytes, release=parse(placed.image["release"] or "")),
         ranks=len(placed.hosts),
+        proven_on=placed.recipe["host_counts"],
         enforce_eager=eager,
         max_num_seqs=_whole(values.get("max-num-seqs"), SEQUENCES),
         max_num_batched_tokens=batched,
