@@ -23,7 +23,9 @@ class ActionModule(Documented, Asking):
         name, proof = service["name"], service["proof"]
         if self._task.check_mode:
             return {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
-        body = request(proof["request"], options["question"], _MOST_TOKENS)
+        # of a playbook's option Ansible would read braces as a template
+        question = str(options["question"] or variables.get("question", "Say hello in a sentence."))
+        body = request(proof["request"], question, _MOST_TOKENS)
         if body is None:
             raise AnsibleActionFail(f"{name} answers no questions: its model is none that talks")
         key = self._loader.get_text_file_contents(service["key"]["source"]).strip() if service["key"] else ""
@@ -36,7 +38,7 @@ class ActionModule(Documented, Asking):
             raise AnsibleActionFail(f"{words}; gb10.fleet.status shows how it does") from None
         reported = f" (others report {options['spoken']:.0f})" if options["spoken"] else ""
         speed = f", then {found['speed']:.1f} tokens a second{reported}" if found["speed"] else ""
-        show(_paragraph("you:  ", options["question"]))
+        show(_paragraph("you:  ", question))
         show(_paragraph(f"{name}: ", found["answer"].strip()[:_MOST_SHOWN] or "(it thought, and said nothing)"))
         show(f"      first token after {found['first_s']:.2f} s{speed}")
         if options["endpoint"]:

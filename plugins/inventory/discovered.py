@@ -99,7 +99,12 @@ def _found(hosts: list[str], user: str) -> dict[str, dict[str, Any]]:
         warn("gb10.fleet.discovered found no Spark; name them in its file: hosts: [192.168.1.40]")
     by_way = {one.name: login for one, login in sparks.items()}
     rows = named_hosts(sparks, user, arguments)
-    return {row["name"]: _variables(row, by_way[row["address"] or "localhost"]) for row in rows}
+    found = [(row, by_way[row["address"] or "localhost"]) for row in rows]
+    for row, login in found:
+        if row["name"] != login.hostname:
+            words = f"{row['address']} calls itself {login.hostname}, as another one does, and is {row['name']} here"
+            warn(f"{words}; give it a name of its own: sudo hostnamectl set-hostname NAME")
+    return {row["name"]: _variables(row, login) for row, login in found}
 
 
 def _variables(row: Mapping[str, str], login: Login) -> dict[str, Any]:

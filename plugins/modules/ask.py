@@ -16,9 +16,8 @@ options:
     type: dict
     required: true
   question:
-    description: What is asked.
+    description: What is asked. Without it the variable C(question) is taken as it was typed, braces included.
     type: str
-    required: true
   spoken:
     description: The tokens a second that others report.
     type: float

@@ -45,12 +45,12 @@ def log_into(machines: Sequence[Machine], user: str, arguments: Sequence[str]) -
 def named_hosts(sparks: dict[Machine, Login], user: str, arguments: Sequence[str]) -> list[dict[str, Any]]:
     """Each machine once, by its own name: two ways to one machine show one address of its RJ45 socket."""
     found: dict[str, dict[str, Any]] = {}
-    macs: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     mine = getpass.getuser()
     for one, login in sparks.items():
-        if login.mac in macs:
+        if (login.mac, login.hostname) in seen:
             continue
-        macs |= {login.mac} - {""}
+        seen |= {(login.mac, login.hostname)} if login.mac else set()
         names = (login.hostname, *(f"{login.hostname}-{number}" for number in range(2, 99)))
         name = next(new for new in names if new not in found and new not in _OF_ANSIBLE)
         way = "" if one.name == HERE else one.name

@@ -15,18 +15,22 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SSH = """#!/bin/sh
 echo "$@" >> "$ANSWERED"
+rj45=4c:bb:47:00:00:0
 spark='pci=0x10de:0x2e12\\nend=1'
 for word; do case $word in
 -G) echo 'user me'; exit;;
-10.0.0.1) printf "$spark"'\\nhost=titan\\nmac=a\\nmemory=127535084\\nsys_vendor=NVIDIA\\nota="7.5.0"\\n'; exit;;
-10.0.0.2) printf "$spark"'\\nhost=gx10\\nmac=b\\nmemory=62800000\\nsys_vendor=ASUSTeK {{ 1 }}\\n'; exit;;
-10.0.0.3) printf 'pci=0x10de:0x2e03\\nhost=laptop\\nmac=c\\nend=1\\n'; exit;;
+10.0.0.1) printf "$spark"'\\nhost=titan\\nmac='$rj45'1\\nmemory=127535084\\nsys_vendor=NVIDIA\\nota="7.5.0"\\n'; exit;;
+10.0.0.2) printf "$spark"'\\nhost=gx10\\nmac='$rj45'2\\nmemory=62800000\\nsys_vendor=ASUSTeK {{ 1 }}\\n'; exit;;
+10.0.0.5) printf "$spark"'\\nhost=titan\\nmac={{ 7*7 }}\\nmemory=1\\n'; exit;;
+10.0.0.6) printf "$spark"'\\nhost=fe80::1%%{{ 7*7 }}\\nmac='$rj45'2\\nmemory=127535084\\n'; exit;;
+10.0.0.7) printf "$spark"'\\nhost=fleet_chosen\\nmac='$rj45'2\\nmemory=127535084\\n'; exit;;
+10.0.0.3) printf 'pci=0x10de:0x2e03\\nhost=laptop\\nmac='$rj45'3\\nend=1\\n'; exit;;
 esac; done
 echo 'Host key verification failed.' >&2; exit 255
 """
 SITE = """\
 plugin: gb10.fleet.discovered
-hosts: [10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4]
+hosts: [10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4, 10.0.0.5, 10.0.0.6, 10.0.0.7]
 cache: true
 cache_plugin: ansible.builtin.jsonfile
 cache_connection: %s
@@ -51,11 +55,15 @@ def test_sparks_that_answer_are_hosts_and_are_asked_once(tmp_path: Path) -> None
     (tmp_path / "site.gb10.yml").write_text(SITE % (tmp_path / "cache"))
     found, words = inventory(tmp_path)
     hosts = found["_meta"]["hostvars"]
-    assert {*hosts} == {"titan", "gx10"}
+    assert {*hosts} == {"titan", "gx10", "titan-2", "fleet-chosen"}
+    # what a hostile neighbour says of itself: no template, no size that a plan takes, no other's place
+    assert hosts["titan-2"]["gb10_mac"] == "" and "fleet_host" not in hosts["titan-2"]
+    assert "10.0.0.5 calls itself titan, as another one does, and is titan-2 here" in words
+    assert "left out: 10.0.0.6" in words and "7*7" not in json.dumps(found)
     assert hosts["titan"]["ansible_host"] == "10.0.0.1" and hosts["titan"]["gb10_ota"] == "7.5.0"
     assert "fleet_host" not in hosts["titan"]
     assert hosts["gx10"]["fleet_host"] == {"memory_kib": 62800000} and hosts["gx10"]["gb10_maker"] == "ASUSTeK  1"
-    assert found["small"]["hosts"] == ["gx10"] and found["maker_NVIDIA"]["hosts"] == ["titan"]
+    assert found["small"]["hosts"] == ["gx10", "titan-2"] and found["maker_NVIDIA"]["hosts"] == ["titan"]
     assert "10.0.0.3: it has no GB10" in words and "10.0.0.4: nobody has compared its host key" in words
     asked = (tmp_path / "answered").read_text()
     assert "StrictHostKeyChecking=yes" in asked and "accept-new" not in asked

@@ -305,6 +305,28 @@ def test_what_is_no_name_is_let_in_nowhere(word: str) -> None:
     assert answer(f"pci=0x10de:0x2e12\nhost={word}\nend=1\n") is None or word in ("fe80::1%eth0", "a\nb")
 
 
+@pytest.mark.parametrize(
+    ("word", "name", "own"),
+    [
+        ("fe80::1%eth0", "fe80::1%eth0", ""),
+        ("fe80::1%{{ 7*7 }}", "", ""),
+        ("fe80::1%$(id)", "", ""),
+        ("fe80::1%a b", "", ""),
+        ("2001:db8::5", "2001:db8::5", ""),
+        ("10.0.0.1", "10.0.0.1", ""),
+        ("Titan.home.arpa", "titan.home.arpa", "titan"),
+        ("fleet_chosen", "fleet_chosen", "fleet-chosen"),
+    ],
+)
+def test_an_address_is_let_in_as_a_way_and_as_no_name(word: str, name: str, own: str) -> None:
+    assert (find.host_name(word), find.own_name(word)) == (name, own)
+
+
+def test_a_neighbour_that_answers_for_a_thousand_costs_no_thousand_logins() -> None:
+    answers = [((f"spark-{number:04x}.local", 1, "10.0.0.9"), "10.0.0.9") for number in range(4000)]
+    assert len(find.machines([], find.SshHosts(), find.SshHosts(), [], {}, answers)) == 256
+
+
 def test_a_name_that_answers_is_not_trusted_to_be_a_spark() -> None:
     assert answer("pci=0x10de:0x2e12\nhost=beast\nend=1\n") == answer(
         "pci=0x8086:0x1\npci=0x10de:0x2e12\nhost=beast\nend=1"

@@ -13,11 +13,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.action import ask
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init import trying
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, Proposal
@@ -273,3 +274,21 @@ def test_bash_takes_the_completion(tmp_path: Path) -> None:
     shell += 'COMP_WORDS=(gb10 sta) COMP_CWORD=1; _gb10; echo "${COMPREPLY[@]}"'
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.strip() == "status"
+
+
+def test_a_question_with_braces_arrives_as_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    action = object.__new__(ask.ActionModule)
+    action._task = SimpleNamespace(check_mode=False)
+    answer = {"answer": "hi", "first_s": 0.1, "speed": None}
+    monkeypatch.setattr(
+        action, "ask", lambda _module, given, *_rest: asked.append(given["body"]) or answer, raising=False
+    )
+    monkeypatch.setattr(ask, "show", asked.append)
+    proof = {"url": "", "certificate": None, "request": {"path": "/x", "body": {"model": "m", "messages": []}}}
+    options = {"service": {"name": "chat", "proof": proof, "key": None}, "question": None, "spoken": None}
+    typed = "What do {{ 7*7 }}, {% raw %} and {# this #} mean?"
+    action.act({**options, "endpoint": None, "end": []}, {"question": typed})
+    assert asked[0]["messages"][-1]["content"] == typed and typed in asked[1]
+    [task] = yaml.safe_load((ROOT / "playbooks/ask.yml").read_text())[1]["tasks"]
+    assert "question" not in task["gb10.fleet.ask"]  # there Ansible would read it as a template

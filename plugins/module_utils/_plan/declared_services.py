@@ -2,6 +2,7 @@
 """``fleet_services``: the shape of a service, and what is wrong with what was written."""
 
 import copy
+import difflib
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +24,6 @@ from .._engines.ports import ports_on_head
 from .._engines.recipes.spec import CONTAINER, ENVIRONMENT, FLAGS
 from .._engines.tracing.declared import TRACING
 from .._engines.tracing.declared import decide as decide_tracing
-from .._engines.vllm.catalogue.releases import load
 from .._facts.models.gguf_files import NAMED, named_model
 from .._facts.models.purpose import PURPOSE
 from .._subjects.tls.declared import TLS
@@ -101,8 +101,10 @@ def _as_meant(problem: Finding, written: object, hosts: Iterable[str]) -> Findin
     remedy, size, flag = "", key.replace("-", "_"), key.replace("_", "-")
     if size in SERVICE["options"]["workload"]["options"]:
         remedy = f"write workload: {{{size}: {shown(value)}}}"
-    elif problem.rule == "schema-unknown-key" and f"--{flag}" in load().any_options:
-        remedy = f"write flags: {{{flag}: {shown(value)}}}"
+    elif (
+        problem.rule == "schema-unknown-key" and "-" in flag and not difflib.get_close_matches(size, SERVICE["options"])
+    ):
+        remedy = f"write flags: {{{flag}: {shown(value)}}} if the engine calls it so; {problem.remedy}"
     elif key == "hosts" and isinstance(value, str) and (alike := _all_like(re.split(r"[\s,]+", value), hosts)):
         remedy = f"write hosts: [{', '.join(alike)}]"
     elif key == "image" and isinstance(value, str):

@@ -23,12 +23,15 @@ _MAKERS = ("4c:bb:47", "3c:6d:66", "48:b0:2d", "30:c5:99")
 SYNC_FILES: tuple[str, ...] = data_table("sync_files")
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_ZONE = re.compile(r"\w[\w.-]{0,14}")
 _A, _PTR, _SRV = 1, 12, 33
 _SERVICES = ("_ssh._tcp.local", "_workstation._tcp.local")
 _MOST_HOPS = 16
 _A_PACKET = 20
 # What one answer to one question may bring; a house with more hosts names them.
 MOST_RECORDS = 4096
+# Each of them is a login that may wait for its answer.
+_MOST_ANSWERED = 256
 
 Record = tuple[str, int, str]
 
@@ -60,9 +63,17 @@ class SshHosts:
 def host_name(word: str) -> str:
     """The word as a host's name or address, in small letters; empty for whatever else somebody wrote there."""
     name = word.strip().lower().rstrip(".")
+    zone = name.partition("%")[2]
     with contextlib.suppress(ValueError):
-        return str(ipaddress.ip_address(name))
+        # Python takes whatever follows % for the interface of a link-local address
+        return str(ipaddress.ip_address(name)) if not zone or _ZONE.fullmatch(zone) else ""
     return name if len(name) <= 253 and _NAME.fullmatch(name) else ""
+
+
+def own_name(word: str) -> str:
+    """What a machine calls itself, without its domain; empty for an address, which is no name of a host."""
+    first = host_name(word).split(".")[0].replace("_", "-").strip("-")  # groups of ours have an underscore
+    return first if re.search("[a-z]", first) and ":" not in first else ""
 
 
 # Files ------------------------------------------------------------------------------------------------------------
@@ -204,7 +215,7 @@ def machines(
             add(name, "ssh's configuration", block.get("user", ""))
     for name in filter(_is_shipped, known):
         add(name, "known_hosts")
-    for name in filter(_is_shipped, addresses):
+    for name in [*filter(_is_shipped, addresses)][:_MOST_ANSWERED]:
         add(name, "its own answer")
     taken = {address for item in found.values() for address in item.addresses}
     taken |= {block["hostname"] for block in (*sync.hosts.values(), *ssh.hosts.values()) if "hostname" in block}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..._base.gb10 import data_table
-from .find import host_name
+from .find import host_name, own_name
 
 # The GPU of a GB10, in all makers' machines. Names prove nothing: owners change them.
 GB10 = "10de:2e12"
@@ -21,6 +21,7 @@ SCRIPT = (
 )
 _SHOWN = {"sys_vendor": "maker", "product_name": "product", "ota": "ota"}
 _MOST = 1 << 16
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _NEW_KEY = "host key is known for|Host key verification failed"
 _HOW: tuple[tuple[str, str, str], ...] = data_table("login_refusals")
 
@@ -49,15 +50,16 @@ def answer(text: str) -> Login | None:
     """What `SCRIPT` printed; None for anything else."""
     rows = re.findall(r"^(pci|host|mac|memory|sys_vendor|product_name|ota|sudo|end)=(.*)$", text[:_MOST], re.MULTILINE)
     values = dict(rows)
-    name = host_name(values.get("host", "")).split(".")[0]
+    name = own_name(values.get("host", ""))
     if "end" not in values or not name:
         return None
     devices = {value.replace("0x", "") for key, value in rows if key == "pci"}
     kib = values.get("memory", "")
     # a host's words become variables and names of groups: nothing in them is a template
     shown = {ours: re.sub(r"[^\w .,()+-]", "", values.get(theirs, "")).strip()[:60] for theirs, ours in _SHOWN.items()}
-    memory = int(kib) if re.fullmatch(r"\d{1,12}", kib) else 0
-    return Login(GB10 in devices, name, values.get("mac", ""), values.get("sudo") != "none", memory, shown)
+    memory = int(kib) if re.fullmatch(r"\d{7,9}", kib) else 0
+    mac = values.get("mac", "") if _MAC.fullmatch(values.get("mac", "")) else ""
+    return Login(GB10 in devices, name, mac, values.get("sudo") != "none", memory, shown)
 
 
 def problem(name: str, user: str, words: str) -> tuple[str, str] | None:
