@@ -19,6 +19,7 @@ from typing import Any
 from .._base import worded
 from .._base.declared_host import HostData
 from .._base.findings import Finding, did_you_mean, error, warning
+from .._base.forms import forms
 from .._base.place import Place
 from .._base.schema import Spec, check
 from .._engines.declaration import ServiceData
@@ -59,23 +60,9 @@ _OPTIONS = tuple(
 
 NAME: Spec = {"type": "str", "pattern": "[A-Za-z0-9][A-Za-z0-9._-]{0,60}", "expected": "a name of letters, 0-9 and ._-"}
 
-HOST: Spec = {
-    "type": "map",
-    "options": {
-        "memory_kib": {"type": "int", "min": 1 << 20},
-        "retention": {
-            "type": "map",
-            "default": {},
-            "options": {"images": {"type": "int", "min": 0}, "models": {"type": "int", "min": 0}},
-        },
-        "services": {
-            "type": "map",
-            "default": {},
-            "values": {"type": "map", "options": {"flags": FLAGS, "env": ENVIRONMENT}},
-        },
-        **{subject.name: subject.spec for subject in SUBJECTS if subject.spec is not None},
-    },
-}
+_HOST = forms("host", flags=FLAGS, environment=ENVIRONMENT)["host"]
+_OF_SUBJECTS = {subject.name: subject.spec for subject in SUBJECTS if subject.spec is not None}
+HOST: Spec = {**_HOST, "options": _HOST["options"] | _OF_SUBJECTS}
 
 
 @dataclass(frozen=True)

@@ -9,36 +9,20 @@ from typing import TypedDict
 from ..._base import secret_files, worded
 from ..._base.addresses import is_address
 from ..._base.findings import Finding
+from ..._base.forms import forms
 from ..._base.place import Place
 from ..._base.schema import Spec
 from ..._engines.declaration import Tls
 
 LOCAL, NONE = "local", "none"
 NAME_PATTERN = r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*"
-_NAMES: Spec = {
-    "type": "list",
-    "min": 1,
-    "elements": {
-        "type": "str",
-        "max": 253,
-        "pattern": rf"{NAME_PATTERN}|[0-9a-fA-F:.]+",
-        "expected": "a name or an address by which clients reach the service",
-    },
+_REACHED_BY: Spec = {
+    "type": "str",
+    "max": 253,
+    "pattern": rf"{NAME_PATTERN}|[0-9a-fA-F:.]+",
+    "expected": "a name or an address by which clients reach the service",
 }
-TLS: Spec = {
-    "expected": "local, none, or a map of certificate, key and names",
-    "any_of": [
-        {"type": "str", "choices": [LOCAL, NONE]},
-        {
-            "type": "map",
-            "options": {
-                "certificate": {"type": "str", "min": 1, "expected": "a PEM file on the controller"},
-                "key": {"type": "str", "min": 1, "expected": "a PEM file on the controller"},
-                "names": _NAMES,
-            },
-        },
-    ],
-}
+TLS = forms("tls", word={"type": "str", "choices": [LOCAL, NONE]}, reached_by=_REACHED_BY)["tls"]
 
 
 class OwnTls(TypedDict, total=False):
