@@ -38,6 +38,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write 
     CONNECTION,
     FLEET,
     HOSTS,
+    fits_table,
     found_table,
     read_table,
     texts,
@@ -206,6 +207,7 @@ def test_what_fits_is_judged_by_the_memory_that_was_seen(name: str, large_fits: 
     fits = fitting(first, hosts[first], LIBRARY)
     assert 0 < len(fits) <= 5 and all(row["fits"] == "yes" for row in fits)
     assert ("gpt-oss-120b" in [row["recipe"] for row in fits]) is large_fits
+    assert "tok/s" in fits_table(fits).splitlines()[0] and all(row["decode"] > 1 for row in fits)
     bare = propose(hosts, [], LIBRARY, take_over=True)
     text = texts(hosts, Proposal(bare.fabric, {}, []), "anna", fits, take_over=False)[FLEET]
     proposed = text.partition("the one above:\n")[2]

@@ -62,7 +62,7 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path) -> None:
 
 def test_one_table_shows_which_model_fits_on_the_hosts_that_there_are() -> None:
     lines = report(SHIPPED).splitlines()
-    assert lines[0].split() == ["recipe", "hosts", "fits", "at", "once", "free", "download", "status"]
+    assert lines[0].split() == ["recipe", "hosts", "fits", "at", "once", "free", "tok/s", "download", "status"]
     fits = [one.row["fits"] for one in sorted(SHIPPED, key=_order) if one.row and one.status != "known-bad"]
     assert fits == sorted(fits, key=_FITS.index) and {"yes", "no"} <= {*fits, "no"}
     few = {"gpt-oss-120b", "gpt-oss-20b", "qwen3.5-397b-a17b-int4"} & {*LIBRARY.recipes}

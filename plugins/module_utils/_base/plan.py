@@ -49,6 +49,7 @@ class SummaryRow(TypedDict):
     requests: float | None
     context: int | None
     free_bytes: int | None
+    decode: float | None
     download_bytes: int | None
     first_start_s: float | None
     start_limit_s: int | None

@@ -138,6 +138,7 @@ def fit_row(name: str, status: str, row: Mapping[str, Any] | None) -> dict[str, 
         "fits": {"unknown": "not known", "refused": "not planned"}.get(known.get("fits", ""), known.get("fits", "-")),
         "at once": f"{requests:.1f} x {known['context']:,}" if requests else "-",
         "free": "-" if free is None else size(free) if free >= 0 else f"{size(-free)} short",
+        "tok/s": f"{known['decode']:.3g}" if known.get("decode") else "-",
         "download": "-" if fetched is None else size(fetched),
         "status": status,
     }

@@ -19,7 +19,8 @@ def summary(plan: Plan, declared: Mapping[str, Mapping[str, object]]) -> list[Su
     plan: with hosts, services and findings. declared: the services' own settings. A row: {service, hosts, fits: yes,
     tight, no, unknown or refused; requests: of full length at once, context: their tokens, both None where that isn't
     known; free_bytes: what is expected to be left of its fullest host, or None; download_bytes: of weights, None where
-    that isn't known; first_start_s: as somebody has measured it, or None; start_limit_s; errors, warnings: how many
+    that isn't known; decode: tokens a second that one request should get;
+    first_start_s: as somebody has measured it, or None; start_limit_s; errors, warnings: how many
     ask for something; remedy: of the gravest, or empty}.
     """
     return [cast(SummaryRow, _row(name, plan, settings)) for name, settings in declared.items()]
@@ -42,13 +43,14 @@ def _row(name: str, plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
         "remedy": to_do[0]["remedy"] if to_do else "",
     }
     if service is None:
-        empty = ("requests", "context", "free_bytes", "download_bytes", "first_start_s", "start_limit_s")
+        empty = ("requests", "context", "free_bytes", "download_bytes", "first_start_s", "start_limit_s", "decode")
         return facts | dict.fromkeys(empty)
     kv, lines = service["kv"], [plan["hosts"][host]["memory"][name] for host in hosts]
     return facts | {
         "requests": kv["max_concurrency"],
         "context": kv["context"],
         "free_bytes": min(line["left"]["expected"] for line in lines),
+        "decode": service["speed"]["alone"]["decode"] if service["speed"] else None,
         **service["costs"],
     }
 
