@@ -609,6 +609,16 @@ def test_a_run_with_drafts_counts_them_and_reads_the_gpu(monkeypatch: pytest.Mon
     assert found["gpu"] == [2400, 80.5, 60]
 
 
+def test_a_run_that_fails_leaves_no_watcher_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+    watched = on_host._watched
+    monkeypatch.setattr(on_host, "_WATCH", ("sleep", "60"))
+    monkeypatch.setattr(on_host, "_watched", lambda: begun.append(watched()) or begun[0])
+    with pytest.raises(ValueError, match="Killed"):
+        on_a_host(monkeypatch, UP | {"timeout": (137, "", "Killed")})
+    assert begun[0].returncode is not None
+
+
 def test_tokens_a_step_follow_from_its_drafts() -> None:
     before, after = (
         {**ANSWER[key], "steps": steps, "accepted": 2 * steps} for key, steps in (("before", 10), ("after", 60))

@@ -75,8 +75,10 @@ def load(run: Run, asked: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
         return {"seen": seen, "before": asdict(before)}
     before = _drafted(access, names, of_drafts, before)
     began, watching = time.monotonic(), _watched()
-    result = _generated(run, asked, [word.replace("{model}", model) for word in words], access.key)
-    seconds, gpu = time.monotonic() - began, _seen(watching)
+    try:
+        result = _generated(run, asked, [word.replace("{model}", model) for word in words], access.key)
+    finally:
+        seconds, gpu = time.monotonic() - began, _seen(watching)
     return {
         "seen": seen,
         "result": result,
