@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,9 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = ROOT / "tests" / "data" / "prose.yml"
 GLOSSARY = ROOT / "docs" / "glossary.md"
-PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "tests/lab/README.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "tests/lab/README.md", "data/findings.yml")
+# Of a finding's row: what a person reads on the screen. Rows of rules are on docs/rules.md.
+_SCREEN = ("found", "expected", "remedy", "reason")
 
 # mean: words in a sentence; long, cells, lines, terms: places; habits: places in 1,000 words
 GOAL: Mapping[str, float] = {"mean": 16.0, "long": 0, "cells": 0, "lines": 0, "terms": 0, "habits": 4.0}
@@ -101,6 +104,16 @@ class Page:
         counts["mean"] = round(sum(self.sentences) / max(1, len(self.sentences)), 1)
         counts["habits"] = round(1000 * habits / max(1, self.words), 1)
         return counts
+
+
+def text_of(path: Path) -> str:
+    """A page as it is. Of findings each text is a paragraph; a value in braces is code."""
+    text = path.read_text("utf-8")
+    if path.suffix != ".yml":
+        return text
+    rows: dict[str, dict[str, str]] = yaml.safe_load(text)
+    texts = (row[name] for row in rows.values() for name in _SCREEN if name in row)
+    return "\n\n".join(textwrap.fill(re.sub(r"\{\w+\}", "`value`", words), LINE_CHARACTERS) for words in texts)
 
 
 def lines_of(text: str) -> Iterator[tuple[int, str]]:
@@ -236,7 +249,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     chosen = [path.resolve() for path in options.pages] or documents()
     known = terms_in(GLOSSARY.read_text("utf-8"))
-    pages = {str(path.relative_to(ROOT)): examine(path.read_text("utf-8"), known) for path in chosen}
+    pages = {str(path.relative_to(ROOT)): examine(text_of(path), known) for path in chosen}
     figures = {name: page.figures() for name, page in pages.items()}
     rows: dict[str, Figures] = yaml.safe_load(ROWS.read_text("utf-8")) or {}
     if options.pages:

@@ -93,6 +93,14 @@ def test_a_place_has_its_line() -> None:
     assert (place.line, place.words) == (7, "has to")
 
 
+def test_the_words_of_findings_are_prose_and_their_values_code(tmp_path: Path) -> None:
+    rows = {"busy": {"found": "the port that {name} alone has", "expected": "none", "source": "by which it is said"}}
+    (tmp_path / "findings.yml").write_text(yaml.safe_dump(rows))
+    text = prose.text_of(tmp_path / "findings.yml")
+    assert text == "the port that `value` alone has\n\nnone"
+    assert [place.words for place in prose.examine(text, KNOWN).places] == ["alone"]
+
+
 GOOD = dict(prose.GOAL)
 
 
