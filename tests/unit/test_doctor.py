@@ -634,4 +634,4 @@ def test_another_memory_starts_each_service_of_the_host_anew_with_a_word() -> No
     assert len({*before, *after}) == 4
     found = looked(PLAN, "titan", memory(110 * GIB, total=125513944 << 10)).findings
     (reason,) = [one.reason for one in found if one.rule == "preflight-memory"]
-    assert "all services of this host start anew" in reason
+    assert "all services of this host restart" in reason

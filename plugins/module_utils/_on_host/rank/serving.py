@@ -188,7 +188,8 @@ class Serving:
             look = await self._look() if clients else judge.Look(time.monotonic(), None, [])
             seen = look.metrics
             verdict, life = judge.liveness(life, before or look, look, self._probes)
-            if before is None or verdict not in ("strike", "hung"):
+            refuses_metrics = bool(clients) and seen is None and not look.late
+            if before is None or not (refuses_metrics or verdict in ("strike", "hung")):
                 worked_at = look.at
             before = look
             requests = judge.under_way(seen)
