@@ -56,7 +56,7 @@ def test_a_word_is_the_name_of_a_spec(tmp_path: Path, monkeypatch: pytest.Monkey
         "list: {type: list, elements: port}\n"
         "either: {any_of: [text, port]}\n"
     )
-    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "data_file", lambda name: read_yaml((tmp_path / "data" / f"{name}.yml").read_text()))
     port: Spec = {"type": "int"}
     text: Spec = {"type": "str", "required": True, "min": 1}
     found = forms("gadget", port=port)
@@ -72,6 +72,6 @@ def test_a_word_is_the_name_of_a_spec(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_word_that_nobody_has_is_no_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data" / "forms").mkdir(parents=True)
     (tmp_path / "data" / "forms" / "gadget.yml").write_text("gadget: {type: map, options: {name: txt}}\n")
-    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "data_file", lambda name: read_yaml((tmp_path / "data" / f"{name}.yml").read_text()))
     with pytest.raises(KeyError, match="txt"):
         forms("gadget")

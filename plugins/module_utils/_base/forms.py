@@ -8,14 +8,13 @@ names one that a spec is like but for its own keys; options are added to that on
 from collections.abc import Mapping
 from typing import Any, cast
 
-from .gb10 import ROOT
+from .gb10 import data_file
 from .schema import Spec
-from .yaml_text import read_yaml
 
 
 def forms(name: str, **given: Spec) -> dict[str, Spec]:
     """The specs of ``data/forms/<name>.yml``. given: those that the file names and has not."""
-    rows: Mapping[str, object] = read_yaml((ROOT / "data" / "forms" / f"{name}.yml").read_text("utf-8"))
+    rows: Mapping[str, object] = data_file(f"forms/{name}")
     known: dict[str, Spec] = dict(given)
 
     def spec(row: object) -> Spec:

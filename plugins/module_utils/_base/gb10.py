@@ -16,13 +16,14 @@ SHIPPED_RECIPES = ROOT / "recipes"
 
 
 @functools.cache
-def _data(name: str) -> Any:
+def data_file(name: str) -> Any:
+    """What ``data/NAME.yml`` says, read once: nobody changes it."""
     return read_yaml((ROOT / "data" / f"{name}.yml").read_text("utf-8"))
 
 
 def facts() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """The whole file: ``{section: {key: {value, reason, source}}}``."""
-    found: dict[str, dict[str, dict[str, Any]]] = _data("gb10")
+    found: dict[str, dict[str, dict[str, Any]]] = data_file("gb10")
     return found
 
 
@@ -33,19 +34,19 @@ def fact(section: str, key: str) -> Any:
 
 def alert_rules() -> Mapping[str, Any]:
     """``data/alerts.yml``: when Prometheus calls."""
-    data: dict[str, Any] = _data("alerts")
+    data: dict[str, Any] = data_file("alerts")
     return data
 
 
 def topologies() -> Mapping[str, Any]:
     """``data/topologies.yml``: what NCCL needs for hosts that no switch joins."""
-    data: dict[str, Any] = _data("topologies")
+    data: dict[str, Any] = data_file("topologies")
     return data
 
 
 def _sources() -> Mapping[str, str | None]:
     """Where each source can be opened, by its name in our texts; None where it is not published."""
-    where: dict[str, str | None] = _data("sources")
+    where: dict[str, str | None] = data_file("sources")
     return where
 
 
@@ -59,7 +60,7 @@ def cited_in(text: str) -> dict[str, str]:
 
 def data_table(name: str) -> Any:
     """What ``data/tables.yml`` has under a name; its lists as tuples."""
-    return _frozen(_data("tables")[name])
+    return _frozen(data_file("tables")[name])
 
 
 def _frozen(value: object) -> object:

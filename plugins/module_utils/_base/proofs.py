@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .findings import F
-from .gb10 import ROOT
-from .yaml_text import read_yaml
+from .gb10 import data_file
 
 Proof = Mapping[str, Any]
 
@@ -16,7 +15,7 @@ Proof = Mapping[str, Any]
 @functools.cache
 def proofs() -> Mapping[str, Proof]:
     """The proof of each rule that refuses, by its id."""
-    table: dict[str, Proof] = read_yaml((ROOT / "data" / "proofs.yml").read_text("utf-8"))
+    table: dict[str, Proof] = data_file("proofs")
     return table
 
 

@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from functools import cache, partial
 
 from .findings import Finding, FleetError, Severity
-from .gb10 import ROOT
+from .gb10 import data_file
 from .place import Place, place_of
-from .yaml_text import read_yaml
 
 
 @cache
 def rows() -> Mapping[str, Mapping[str, str]]:
     """``data/findings.yml``, by the findings' rules; with several wordings by ``RULE/WHERE``."""
-    table: dict[str, dict[str, str]] = read_yaml((ROOT / "data" / "findings.yml").read_text("utf-8"))
+    table: dict[str, dict[str, str]] = data_file("findings")
     return table
 
 

@@ -7,15 +7,14 @@ from functools import cache
 from typing import Any
 
 from .._base.findings import Finding
-from .._base.gb10 import ROOT
+from .._base.gb10 import data_file
 from .._base.place import Place
-from .._base.yaml_text import read_yaml
 from .interface import Facts
 
 
 @cache
 def _rows() -> Mapping[str, Mapping[str, Any]]:
-    rows: dict[str, Mapping[str, Any]] = read_yaml((ROOT / "data" / "reports.yml").read_text("utf-8"))
+    rows: dict[str, Mapping[str, Any]] = data_file("reports")
     return rows
 
 

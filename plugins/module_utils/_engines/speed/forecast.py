@@ -10,9 +10,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..._base.gb10 import ROOT
+from ..._base.gb10 import data_file
 from ..._base.plan import Speed
-from ..._base.yaml_text import read_yaml
 
 # The memory's limit, in bytes a second (NVIDIA, DGX Spark user guide, hardware overview).
 BANDWIDTH = 273e9
@@ -138,13 +137,13 @@ class Load:
 @functools.cache
 def constants() -> Mapping[str, float]:
     """Those of ``data/speed.yml`` by name."""
-    rows: dict[str, dict[str, float]] = read_yaml((ROOT / "data" / "speed.yml").read_text("utf-8"))["constants"]
+    rows: dict[str, dict[str, float]] = data_file("speed")["constants"]
     return {name: row["value"] for name, row in rows.items()}
 
 
 @functools.cache
 def _spans() -> Mapping[str, tuple[float, float]]:
-    rows: dict[str, list[float]] = read_yaml((ROOT / "data" / "speed.yml").read_text("utf-8"))["spans"]
+    rows: dict[str, list[float]] = data_file("speed")["spans"]
     return {name: (low, high) for name, (low, high) in rows.items()}
 
 

@@ -68,7 +68,7 @@ def apart(groups: Sequence[Sequence[str]], results: Mapping[str, Result]) -> Ite
                 yield worded.error(
                     "update-apart",
                     ", ".join(hosts),
-                    found="; ".join((f"{host} would have {what} {version}" for host, version in have.items())),
+                    found="; ".join(f"{host} would have {what} {version}" for host, version in have.items()),
                     what=what,
                 )
 

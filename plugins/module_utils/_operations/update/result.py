@@ -10,11 +10,10 @@ from typing import Any, cast
 
 from ..._base import worded
 from ..._base.findings import Finding
-from ..._base.gb10 import ROOT, data_table
+from ..._base.gb10 import data_file, data_table
 from ..._base.place import Place
 from ..._base.reading import State
 from ..._base.subject import PreflightContext
-from ..._base.yaml_text import read_yaml
 from ..._subjects.system.known_bad import numbers
 from ..._subjects.system.subject import bad_versions
 
@@ -38,7 +37,7 @@ _SOURCE = "GB10 community wiki, torn pairing of driver and firmware; an owner's 
 @functools.cache
 def known_good() -> list[Mapping[str, str]]:
     """``data/known_good.yml``; the head of the file says what its keys are."""
-    table: list[Mapping[str, str]] = read_yaml((ROOT / "data" / "known_good.yml").read_text("utf-8"))
+    table: list[Mapping[str, str]] = data_file("known_good")
     return table
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..._base import layout
-from ..._base.gb10 import ROOT, fact, filled
-from ..._base.yaml_text import read_yaml
+from ..._base.gb10 import data_file, fact, filled
 from ..gateway.clients import key_of
 from .declared import HERMES, OPEN_WEBUI, Client, is_secret
 
@@ -49,7 +48,7 @@ class Kind:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-KINDS = {name: Kind(**row) for name, row in read_yaml((ROOT / "data" / "clients.yml").read_text("utf-8")).items()}
+KINDS = {name: Kind(**row) for name, row in data_file("clients").items()}
 
 
 def environment(client: Client, way: Way) -> dict[str, str]:

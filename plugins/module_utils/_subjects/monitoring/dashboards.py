@@ -10,8 +10,7 @@ from functools import cache
 from typing import Any
 
 from ..._base import layout
-from ..._base.gb10 import ROOT
-from ..._base.yaml_text import read_yaml
+from ..._base.gb10 import data_file
 from .rules import is_recorded
 
 FOLDER = f"{layout.MONITORING}/dashboards"
@@ -55,7 +54,7 @@ class Dashboard:
 @cache
 def _all() -> Sequence[Dashboard]:
     """``data/dashboards.yml``, with what it leaves out."""
-    rows = read_yaml((ROOT / "data" / "dashboards.yml").read_text("utf-8"))
+    rows = data_file("dashboards")
     return [
         Dashboard(
             row["name"],

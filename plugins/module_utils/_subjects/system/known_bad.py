@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ..._base.gb10 import ROOT
-from ..._base.yaml_text import read_yaml
+from ..._base.gb10 import data_file
 
 Row = Mapping[str, Any]
 
@@ -16,7 +15,7 @@ Row = Mapping[str, Any]
 @functools.cache
 def known_bad() -> list[Row]:
     """The table; the head of the file says what its keys are."""
-    table: list[Row] = read_yaml((ROOT / "data" / "known_bad.yml").read_text("utf-8"))
+    table: list[Row] = data_file("known_bad")
     return table
 
 

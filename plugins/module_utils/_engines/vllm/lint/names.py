@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ...._base.findings import Finding, Severity
-from ...._base.gb10 import ROOT
+from ...._base.gb10 import data_file
 from ...._base.place import Place, argv
 from ...._base.place import env as variable_of
-from ...._base.yaml_text import read_yaml
 from ..catalogue.version import Range, parse_range
 from ..text.command import Command
 from .wording import cut, judged
@@ -46,7 +45,7 @@ class Name:
 @functools.cache
 def misleading() -> tuple[Name, ...]:
     """The table."""
-    rows = read_yaml((ROOT / "data" / "vllm_names.yml").read_text("utf-8"))
+    rows = data_file("vllm_names")
     return tuple(
         Name(**{**row, "releases": parse_range(row["releases"]) if "releases" in row else None}) for row in rows
     )

@@ -7,9 +7,8 @@ from functools import cache, lru_cache
 from typing import TypedDict
 
 from ...._base.findings import Finding, Severity
-from ...._base.gb10 import ROOT, data_table
+from ...._base.gb10 import data_file, data_table
 from ...._base.place import Place, place_of
-from ...._base.yaml_text import read_yaml
 from ..catalogue.version import parse_range
 from .launch import Launch
 
@@ -108,7 +107,7 @@ def rules_for(version: str | None) -> tuple[tuple[Rule, Severity], ...]:
 @cache
 def words() -> Mapping[str, Row]:
     """``data/rules.yml``, by the rules' ids."""
-    table: dict[str, Row] = read_yaml((ROOT / "data" / "rules.yml").read_text("utf-8"))
+    table: dict[str, Row] = data_file("rules")
     return table
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from ...._base.findings import Severity
-from ...._base.gb10 import ROOT
-from ...._base.yaml_text import read_yaml
+from ...._base.gb10 import data_file
 from ._base import Check, Hit, Hits, Row, entered
 from .launch import Launch
 
@@ -88,5 +87,5 @@ def _words(row: _Need) -> Row:
     }
 
 
-for _row in read_yaml((ROOT / "data" / "vllm_needs.yml").read_text("utf-8")):
+for _row in data_file("vllm_needs"):
     entered(_row["id"], _words(_row), {})(_check(_row))
