@@ -13,7 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import F
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench import of_plan
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import (
-    record_file,
+    kept_record,
     records,
     share_lines,
     with_run,
@@ -62,12 +62,14 @@ def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
         record = with_run(records(plan).get(name), run)
         for line in share_lines(plan["services"][name]["speed"], record):
             show(line)
-        own |= {folder.parent / record_file(plan, name): json.dumps(record, indent=1) + "\n"} if record else {}
+        if record:
+            path, text = kept_record(plan, name, record)
+            own[folder.parent / path] = text
     show("for measured in its recipe:\n" + recipe_text(runs[-1]))
     written = {folder / f"{item['name']}.json": json.dumps(item, indent=1) + "\n" for item in new}
     html = folder / f"{runs[-1]['name']}.html"
-    for path, text in {**written, **own, html: page(runs, found, paired)}.items():
-        replace_file(path, text.encode())
+    for file, content in {**written, **own, html: page(runs, found, paired)}.items():
+        replace_file(file, content.encode())
     show(f"kept: {html}")
     return {"changed": True, "runs": [str(path) for path in written], "page": str(html)}
 

@@ -23,7 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Un
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import name_of, night, skipped
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import (
     judged,
-    record_file,
+    kept_record,
     records,
     with_run,
 )
@@ -129,8 +129,8 @@ class ActionModule(OnController):
                 tonight = run_of(plan, name, name_of(name), datetime.now(UTC), measured["seen"], done)
                 if record := with_run(known.get(name), tonight):
                     known[name] = record
-                    file = Path(options["speeds"]).parent / record_file(plan, name)
-                    replace_file(file, (json.dumps(record, indent=1) + "\n").encode())
+                    file, text = kept_record(plan, name, record)
+                    replace_file(Path(options["speeds"]).parent / file, text.encode())
                 path = Path(options["speeds"]) / f"{name_of(name)}.json"
                 kept = own_files.read(path, partial(earlier, what=path.name), self._note)
                 judged_night = night(host, name, kept, tonight, plan["drift"]["slower_percent"])

@@ -6,6 +6,7 @@ and nights keep what is judged beside the inventory (`_engines.observed`), and d
 meet a noisy minute, so two have to show it.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, geometric_mean, median
 from typing import Any
@@ -24,10 +25,10 @@ _LOW_MHZ, _LOW_W, _HOT_C, _HELD_MHZ = 1000, 25, 85, 2000
 Record = Mapping[str, Any]
 
 
-def record_file(plan: Plan, service: str) -> str:
-    """Where the record of a service lies, below the controller's folder of such things."""
+def kept_record(plan: Plan, service: str, record: Record) -> tuple[str, str]:
+    """The file of a service's record, below the controller's folder of such things, and its text."""
     planned = plan["services"][service]
-    return f"speeds/{planned['hosts'][0]}/{planned['boot']['key']}.json"
+    return f"speeds/{planned['hosts'][0]}/{planned['boot']['key']}.json", json.dumps(record, indent=1) + "\n"
 
 
 def with_run(before: Record | None, run: Mapping[str, Any]) -> Record | None:
