@@ -412,7 +412,7 @@ def table(found: Sequence[Judged]) -> str:
             if one.row.first
         ],
     )
-    low, high = speed._spans()["measured"]
+    low, high = speed.spans()["measured"]
     lines += _line("decode after two points", [(e, low <= 1 / (1 + e) <= high) for e in after_two_points(found)])
     return "\n".join(lines)
 

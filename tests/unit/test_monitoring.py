@@ -11,6 +11,7 @@ import re
 import resource
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,28 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry impor
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host import textfile
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import console, dashboards, prometheus
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import alerts, recordings, rules
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import (
+    EXPECTED,
+    PACE,
+    Forecast,
+    alerts,
+    recordings,
+    rules,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, OF_RECIPES = load_all([ROOT / "recipes"])
 GPU = 'host="titan"'
 SERIES = ENGINES["vllm"].spec.series
-RECORDED = [*recordings([SERIES])]
+RECORDED = [*recordings([SERIES]), EXPECTED, PACE]
+# Of a service that serves eight requests at once, one of them with 74 tokens a second.
+ALONE: Any = {"decode": 74.0, "low": 48.1, "total": 74.0, "accepted": 1.0, "assumed": False, "ttft_high": 1.0}
+SPEED: Any = {
+    "alone": ALONE,
+    "together": {**ALONE, "decode": 37.0, "low": 24.05, "total": 296.0, "requests": 8},
+    **{"prompt": 2048, "pays": None, "full_s": 0.2, "own": None},
+}
+FORECASTS = [Forecast("chat", "titan", "k", SPEED, SERIES)]
 LIMITS = {"first_token_s": 10, "preemptions_per_s": 0.1, "disk_gib": 20, "load_s": 1800}
 # tests/tools/bootstrap brings it
 PROMTOOL = shutil.which("promtool", path=f"{os.environ['PATH']}:{ROOT}/.venv/bin")
@@ -322,7 +338,8 @@ def test_what_is_asked_for_is_recorded() -> None:
     asked = "\n".join(
         [*dashboards.queries(RECORDED), *console.queries(RECORDED), *(alert.expr for alert in alerts(LIMITS, RECORDED))]
     )
-    assert {*re.findall(r"gb10:[\w:]+", asked)} <= {*recordings([SERIES])}
+    made_by_rules = {rule.get("record") for of in rules([SERIES], LIMITS, FORECASTS)["groups"] for rule in of["rules"]}
+    assert {*re.findall(r"gb10:[\w:]+", asked)} <= made_by_rules
     made = {one.name for one in textfile.of_service(CHAT, STATUS | {"tokens_per_s": 1}, NINE)}
     made |= {one.name for one in textfile.gpu("1,1,1,1")}
     made |= {"gb10_memory_floor_bytes", "gb10_memory_guard_bytes", "gb10_fabric_link", "gb10_disk_free_bytes"}
@@ -357,13 +374,14 @@ def test_what_no_engine_reports_is_neither_shown_nor_waited_for() -> None:
         "gb10:generated_tokens:rate5m",
     ]
     left_out = {alert.name for alert in alerts(LIMITS, RECORDED)} - {alert.name for alert in alerts(LIMITS, reported)}
-    assert left_out == {"Gb10KvFull", "Gb10Preemptions", "Gb10FirstTokenSlow"}
+    of_speed = {"Gb10SlowerThanTwins", "Gb10SlowerThanForecast"}
+    assert left_out == {"Gb10KvFull", "Gb10Preemptions", "Gb10FirstTokenSlow"} | of_speed
     titles = {panel.title for board in dashboards.boards(reported) for panel in board.panels}
     assert "Tokens a second" in titles
     assert "KV pool in use" not in titles
     assert not [expr for expr in console.queries(reported) if "kv_use" in expr]
     both = recordings([SERIES, ENGINES["llama.cpp"].spec.series])
-    assert [*both] == RECORDED
+    assert [*both] == RECORDED[:-2]
     assert " or sum by (host, service) (llamacpp:requests_processing)" in both["gb10:requests_running"]
 
 
@@ -475,9 +493,16 @@ CAUSES: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-def rules_show(folder: Path, series: dict[str, str], ask: str, at: str, shown: list[dict[str, Any]]) -> None:
+def rules_show(
+    folder: Path,
+    series: dict[str, str],
+    ask: str,
+    at: str,
+    shown: list[dict[str, Any]],
+    forecasts: Sequence[Forecast] = FORECASTS,
+) -> None:
     """promtool finds these samples of the query at that time, with series in its own notation, a value a minute."""
-    (folder / "rules.yml").write_text(json.dumps(rules([SERIES], LIMITS)))
+    (folder / "rules.yml").write_text(json.dumps(rules([forecasts[0].series], LIMITS, forecasts)))
     test = {
         "rule_files": ["rules.yml"],
         "evaluation_interval": "1m",
@@ -504,7 +529,8 @@ def test_a_queue_that_is_empty_is_shown_as_empty(tmp_path: Path) -> None:
 
 
 def test_every_alert_has_a_cause_that_is_tried() -> None:
-    assert {alert.name for alert in alerts(LIMITS, RECORDED)} == {name for names, _ in CAUSES for name in names.split()}
+    tried = {name for names, _ in CAUSES for name in names.split()} | {name for _, _, name, _ in SPEEDS if name}
+    assert {alert.name for alert in alerts(LIMITS, RECORDED)} == tried
 
 
 @NEEDS_PROMTOOL
@@ -517,6 +543,106 @@ def test_each_alert_fires_for_its_cause_alone(tmp_path: Path, names: str, change
     ask = 'count by (alertname) (ALERTS{alertstate="firing"})'
     shown = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(expected)]
     rules_show(tmp_path, seeded, ask, last, shown)
+
+
+# Machines, two hours of their service, a value a minute, the alert of the first, and of which others.
+def served(
+    rate: float,
+    running: str = "1x120",
+    prompts: float = 0,
+    kv: float = 0.002,
+    drafts: tuple[float, float] | None = None,
+) -> dict[str, str]:
+    """rate, prompts: tokens a second. kv: use of the pool. drafts: steps and accepted drafts a second."""
+    found = {
+        "vllm:num_requests_running": running,
+        "vllm:kv_cache_usage_perc": f"{kv}x120",
+        "vllm:generation_tokens_total": f"0+{60 * rate:g}x120",
+        "vllm:prompt_tokens_total": f"0+{60 * prompts:g}x120",
+    }
+    for name, each in zip(("drafts", "accepted_tokens"), drafts or (), strict=False):
+        found[f"vllm:spec_decode_num_{name}_total"] = f"0+{60 * each:g}x120"
+    return found
+
+
+WELL, SICK = served(72), served(42.7)
+NOISY = {**WELL, "vllm:generation_tokens_total": "0+4320x80 345600+600x10 351600+4320x30"}
+FORECAST, TWINS = "Gb10SlowerThanForecast", "Gb10SlowerThanTwins"
+SPEEDS: list[tuple[str, list[dict[str, str]], str, int]] = [
+    ("a machine that is well", [WELL], "", 0),
+    ("in the low-power state", [SICK], FORECAST, 1),
+    ("slow with four requests", [served(105, "4x120")], FORECAST, 1),
+    ("well with four requests", [served(190, "4x120")], "", 0),
+    ("more requests than it works on at once", [served(280, "40x120")], "", 0),
+    ("ten minutes in which something else ran", [NOISY], "", 0),
+    ("idle", [served(0, "0x120")], "", 0),
+    ("a request now and then", [served(1, "0x55 1x5 0x55 1x5")], "", 0),
+    # a step reads the whole pool, for 200 ms: 8 * 1 / (8 / 296 + 0.2) tokens a second
+    ("full of long requests", [served(34, "8x120", kv=1.0)], "", 0),
+    ("slow and full of long requests", [served(19, "8x120", kv=1.0)], FORECAST, 1),
+    ("an hour of prompts", [served(3, prompts=1500)], "", 0),
+    ("one of eight is slow", [SICK, *[WELL] * 7], TWINS, 1),
+    ("all of eight are slow: the forecast is off", [SICK] * 8, "", 0),
+    ("one of two is slow", [served(40), served(74)], TWINS, 1),
+    ("eight under different loads", [served(72), served(190, "4x120"), served(250, "8x120"), *[WELL] * 5], "", 0),
+    ("eight faster than forecast, one of them slow", [served(55), *[served(95)] * 7], TWINS, 1),
+]
+
+
+@NEEDS_PROMTOOL
+@pytest.mark.parametrize(("fleet", "name", "many"), [row[1:] for row in SPEEDS], ids=[row[0] for row in SPEEDS])
+def test_a_slow_machine_is_called_by_forecast_or_twins(
+    tmp_path: Path, fleet: list[dict[str, str]], name: str, many: int
+) -> None:
+    series, forecasts = {}, []
+    for at, host in enumerate(fleet):
+        labels = f'{{host="h{at}",service="s{at}"}}'
+        series |= {f"{metric}{labels}": values for metric, values in host.items()}
+        forecasts.append(Forecast(f"s{at}", f"h{at}", "k", SPEED, SERIES))
+    ask = 'count by (alertname, host) (ALERTS{alertstate="firing"})'
+    shown = [{"labels": f'{{alertname="{name}", host="h{at}"}}', "value": 1} for at in range(many)]
+    rules_show(tmp_path, series, ask, "119m", shown, forecasts)
+
+
+@NEEDS_PROMTOOL
+@pytest.mark.parametrize(("rate", "accepted", "alerts_of"), [(44, 0.2, 0), (44, 1.0, 1), (80, 1.0, 0)])
+def test_few_accepted_drafts_are_no_slow_machine(tmp_path: Path, rate: float, accepted: float, alerts_of: int) -> None:
+    """Forecast for two tokens a step, as nobody has seen: the engine says how many it accepts."""
+    alone = {**ALONE, "accepted": 2.0, "assumed": True, "low": 0.7 * 48.1}
+    drafting: Any = {**SPEED, "alone": alone, "together": None, "pays": 1.2}
+    steps = rate / (1 + accepted)
+    labels = '{host="titan",service="chat"}'
+    host = served(rate, drafts=(steps, steps * accepted))
+    series = {f"{metric}{labels}": values for metric, values in host.items()}
+    shown = [{"labels": f'{{alertname="{FORECAST}"}}', "value": 1}] * alerts_of
+    forecasts = [Forecast("chat", "titan", "k", drafting, SERIES)]
+    rules_show(tmp_path, series, 'count by (alertname) (ALERTS{alertstate="firing"})', "119m", shown, forecasts)
+
+
+@NEEDS_PROMTOOL
+@pytest.mark.parametrize(
+    ("engine", "shows"),
+    [
+        ("vllm", {"num_requests_running": "4x120", "kv_cache_usage_perc": "0.5x120"}),
+        ("sglang", {"num_running_reqs": "4x120", "token_usage": "0.5x120", "spec_accept_length": "3x120"}),
+        ("llama.cpp", {"requests_processing": "4x120"}),
+    ],
+)
+def test_each_engine_has_its_expected_rate(tmp_path: Path, engine: str, shows: dict[str, str]) -> None:
+    """74 tokens a second times the power two thirds of the requests, less what half of the pool takes."""
+    of, labels = ENGINES[engine].spec, '{host="titan", service="chat"}'
+    prefix = of.series["running"].partition(":")[0]
+    drafting: Any = {**SPEED, "pays": 1.2, "alone": {**ALONE, "accepted": 2.0, "assumed": True}}
+    speed = drafting if "spec_accept_length" in shows else SPEED
+    alone, steps = (2.0, 1.5) if speed is drafting else (1.0, 1.0)
+    plain = 74 * 4 ** (2 / 3)
+    rate = 4 / (4 / plain + (0 if engine == "llama.cpp" else 0.5 * 0.2 / alone)) * steps
+    series = {f"{prefix}:{metric}{labels}": values for metric, values in shows.items()}
+    forecasts = [Forecast("chat", "titan", "k", speed, of.series, of.counts_at_end)]
+    ask = f"round({EXPECTED}, 0.1)"
+    rules_show(tmp_path, series, ask, "60m", [{"labels": labels, "value": round(rate, 1)}], forecasts)
+    names = [rule.get("record") for of in rules([of.series], LIMITS, forecasts)["groups"] for rule in of["rules"]]
+    assert (PACE in names) == (engine == "vllm")
 
 
 def test_an_alert_names_a_command_that_there_is() -> None:

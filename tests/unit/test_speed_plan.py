@@ -22,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed.of_model
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed.served import expected_total
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.prometheus import RULES
 from tools.golden import inventory_of, with_variables
 
 LIBRARY, _ = load_all([SHIPPED_RECIPES])
@@ -146,18 +147,20 @@ def test_a_capped_clock_makes_all_slower() -> None:
     assert 0.65 <= capped["decode"] / whole["decode"] <= 0.85 and capped["ttft_s"] > whole["ttft_s"]
 
 
-def after_runs(recipe: str, rate: float, many: float | None = None, accepted: float | None = None) -> Any:
-    """A plan that knows a benchmark of its service."""
+def after_runs(recipe: str, rate: float | None, many: float | None = None, accepted: float | None = None) -> Any:
+    """A plan that knows a benchmark of its service; without a rate, none."""
     before = planned(recipe)["services"]["s"]
-    point = {"prompt": 512, "answer": 128, "depth": 0}
-    points = [{**point, "requests": 1, "decode": [rate, 1.01 * rate, 0.99 * rate, rate]}]
+    point, now = {"prompt": 512, "answer": 128, "depth": 0}, rate or 0.0
+    points = [{**point, "requests": 1, "decode": [now, 1.01 * now, 0.99 * now, now]}]
     points += [{**point, "requests": 4, "decode": [many] * 4}] if many else []
     gpu = {"clock_mhz": None, "power_w": None, "heat_c": None}
     run = {"at": "2026-11-21T03:00:00Z", "accepted": accepted, **gpu, "points": points}
-    observed = Observed(speeds={"titan": {before["boot"]["key"]: {"service": "s", "runs": [run, run]}}})
+    record = {"service": "s", "runs": [run, run]}
+    observed = Observed(speeds={"titan": {before["boot"]["key"]: record}} if rate else {})
     example: Any = inventory_of(ROOT / "inventories" / "example")
     service = {"recipe": recipe, "hosts": ["titan"], "port": 8000, "trust": ["code"]}
-    return plan_fleet(with_variables(example, {"fleet_services": {"s": service}}), LIBRARY, observed=observed)
+    of_fleet = {"fleet_services": {"s": service}, "fleet_monitoring": {"host": "titan"}}
+    return plan_fleet(with_variables(example, of_fleet), LIBRARY, observed=observed)
 
 
 def test_two_points_of_a_benchmark_calibrate_the_plan_and_decide_nothing() -> None:
@@ -171,11 +174,12 @@ def test_two_points_of_a_benchmark_calibrate_the_plan_and_decide_nothing() -> No
     assert "benchmark  50 tok/s, 42 to 55" in text and "by its own of 2026-11-21" in text
     assert expected_total(now, 1) == pytest.approx(50, rel=0.03) and expected_total(was, 1) != expected_total(now, 1)
     assert expected_total(now, 4) == pytest.approx(120, rel=0.1)
-    assert _commands(after) == _commands(before)
+    assert _commands(after) == _commands(after_runs("gpt-oss-120b", None))
 
 
 def _commands(plan: Any) -> Any:
     """All of a plan but what it says of speed."""
+    assert "gb10:expected_tokens:rate" in plan["hosts"]["titan"]["monitoring"]["files"][RULES]["content"]
     services = {name: {**one, "speed": None} for name, one in plan["services"].items()}
     return json.loads(json.dumps({**plan, "services": services, "findings": None}, default=str))
 

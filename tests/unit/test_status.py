@@ -120,11 +120,16 @@ def test_the_table_has_a_row_a_rank_and_a_line_a_problem() -> None:
     assert "spark-3: pair, rank 1: no word from the head" in text
 
 
-@pytest.mark.parametrize(("running", "cell"), [(1, "12.3 of about 74 "), (4, "12.3 of about 200 "), (0, "12.3  ")])
-def test_the_rate_has_what_is_expected_of_these_requests(running: int, cell: str) -> None:
-    speed = {"alone": {"total": 74.0}, "together": {"requests": 16, "total": 540.0}, "own": None}
-    plan = PLAN | {"services": {"pair": {"hosts": ["spark-2"], "speed": speed}}}
-    assert cell in status_table(plan, ["pair"], {("spark-2", "pair"): rank(running=running)}, {}).splitlines()[1]
+@pytest.mark.parametrize(
+    ("running", "kv_use", "cell"),
+    [(1, 0, "12.3 of about 74 "), (4, 0, "12.3 of about 200 "), (4, 0.5, "12.3 of about 33 "), (0, 0, "12.3  ")],
+)
+def test_the_rate_has_what_is_expected_of_these_requests(running: int, kv_use: float, cell: str) -> None:
+    """A full pool takes 200 ms a step."""
+    speed = {"alone": {"total": 74.0, "accepted": 1.0}, "together": {"requests": 16, "total": 540.0}}
+    plan = PLAN | {"services": {"pair": {"hosts": ["spark-2"], "speed": speed | {"own": None, "full_s": 0.2}}}}
+    ranks = {("spark-2", "pair"): rank(running=running, kv_use=kv_use)}
+    assert cell in status_table(plan, ["pair"], ranks, {}).splitlines()[1]
 
 
 def test_a_host_that_can_not_be_asked_has_its_row() -> None:

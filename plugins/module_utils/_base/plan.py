@@ -122,12 +122,14 @@ class OwnSpeed(TypedDict):
 
 class ServiceSpeed(TypedDict):
     """What a service is expected to reach. together: with as many requests as it works on at once. pays: tokens a step
-    from which drafts are faster than none; None without drafts. own: None where nobody has measured it."""
+    from which drafts are faster than none; None without drafts. full_s: what a step takes longer while the KV pool is
+    full; 0 where nobody knows. own: None where nobody has measured it."""
 
     alone: Speed
     together: Speed | None
     prompt: int
     pays: float | None
+    full_s: float
     own: OwnSpeed | None
 
 

@@ -79,7 +79,8 @@ class EngineSpec:
     that people write, the keys in its result of figures in ms that a search may be asked to keep below a limit.
     series: names in its Prometheus text by what they tell: gauges running, waiting (requests) and kv_use (0 to 1);
     counters preempted, prompted, generated, prefix_asked, prefix_hits, draft_steps, draft_accepted; histograms of
-    seconds first_token, next_token, queued.
+    seconds first_token, next_token, queued; or in place of both draft counters a gauge tokens_a_step. counts_at_end:
+    it counts the tokens of an answer when that ends, so that its rate says nothing of the moment.
     """
 
     name: str
@@ -103,6 +104,7 @@ class EngineSpec:
     head_loads: bool = False
     abbreviates: bool = True
     series: Mapping[str, str] = field(default_factory=dict)
+    counts_at_end: bool = False
     trace_headers: str = ""
     load: Sequence[str] = ()
     load_more: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -340,7 +340,8 @@ def _decide(
     findings.add(problems, placed.settings["hosts"])
     values = {name: value.value for name, value in flags.items()}
     record = observed.speeds.get(placed.head.name, {}).get(sizing.key)
-    speed = speed_of(placed, values, placed.engine.sequences(flags), record)
+    requested = sizing.requested_bytes(flags, budgets[placed.head.name].total)
+    speed = speed_of(placed, values, placed.engine.sequences(flags), requested, record)
     findings.add(drafts_that_cost(placed.name, speed), placed.settings["hosts"])
     plan = {
         "recipe": placed.recipe["name"],
@@ -359,7 +360,7 @@ def _decide(
         "boot": {
             "key": sizing.key,
             "memory_total_bytes": budgets[placed.head.name].total,
-            "requested_bytes": sizing.requested_bytes(flags, budgets[placed.head.name].total),
+            "requested_bytes": requested,
         },
         "explain": _reasoned(
             placed,

@@ -142,7 +142,7 @@ def constants() -> Mapping[str, float]:
 
 
 @functools.cache
-def _spans() -> Mapping[str, tuple[float, float]]:
+def spans() -> Mapping[str, tuple[float, float]]:
     rows: dict[str, list[float]] = data_file("speed")["spans"]
     return {name: (low, high) for name, (low, high) in rows.items()}
 
@@ -162,7 +162,7 @@ def forecast(
     own, first = factors or (1.0, 1.0)
     decode, wait = own * accepted / step, first * first_token(shape, setup, load, of)
     low, high = _span(setup, load, factors is not None)
-    early, late = _spans()["first_token" if load.prompt >= 2048 else "short_prompt"]
+    early, late = spans()["first_token" if load.prompt >= 2048 else "short_prompt"]
     if not setup.known:
         early, late = early / 2, late * 2
     read = shape.bytes_read(load.requests) + load.requests * shape.cached(load.depth + load.prompt, setup.element)
@@ -187,13 +187,13 @@ def forecast(
 def _span(setup: Setup, load: Load, measured: bool) -> tuple[float, float]:
     """Between which factors nine of ten measurements lie."""
     if measured:
-        return _spans()["measured"]
+        return spans()["measured"]
     group = "one_host" if setup.hosts == 1 else "hosts" if load.requests == 1 else "hosts_many"
-    low, high = _spans()[group]
+    low, high = spans()[group]
     guessed = setup.drafts is not None and setup.drafts.accepted is None
     for applies, name in ((guessed, "guessed_acceptance"), (not setup.known, "unknown")):
         if applies:
-            low, high = low * _spans()[name][0], high * _spans()[name][1]
+            low, high = low * spans()[name][0], high * spans()[name][1]
     return low, high
 
 

@@ -13,7 +13,7 @@ from ..._base.sizes import quantity
 from ..._facts.models.drafting import method_of
 from ..._facts.models.purpose import CHAT
 from ..placed import Placed
-from .forecast import Drafts, Load, Setup, Shape, forecast
+from .forecast import BANDWIDTH, Drafts, Load, Setup, Shape, constants, forecast, spans
 from .of_model import shape_of
 from .own import is_sound, own_factor, own_setup
 
@@ -30,10 +30,15 @@ _DRAFT_COUNTS = ("num_speculative_tokens", "max_draft_len")
 
 
 def speed_of(
-    placed: Placed, flags: Mapping[str, object], slots: int, record: Mapping[str, Any] | None = None
+    placed: Placed,
+    flags: Mapping[str, object],
+    slots: int,
+    requested: int | None = None,
+    record: Mapping[str, Any] | None = None,
 ) -> ServiceSpeed | None:
     """None for a service that makes no tokens, and for a model whose config.json is not known or that is smaller than
-    any measured one. slots: requests that it works on at once. record: of its own benchmarks."""
+    any measured one. slots: requests that it works on at once. requested: bytes that its engine takes on each host.
+    record: of its own benchmarks."""
     model = placed.model
     is_tiny = (model["weights_bytes"] or _LEAST_BYTES) < _LEAST_BYTES
     if placed.recipe["kind"] != CHAT or not isinstance(placed.config, Mapping) or is_tiny:
@@ -49,8 +54,16 @@ def speed_of(
         "together": together[0] if together else None,
         "prompt": PROMPT,
         "pays": _pays(shape, setup),
+        "full_s": _full(flags, requested, model["weights_bytes"], setup.hosts),
         "own": _own(shape, setup, loads, record) if record else None,
     }
+
+
+def _full(flags: Mapping[str, object], requested: int | None, weights: int | None, hosts: int) -> float:
+    """Seconds in which a host reads its KV pool. It has at most what the weights leave: a start may show that it has
+    less, and decides nothing."""
+    most = quantity(flags.get("kv-cache-memory-bytes")) or (requested or 0) - (weights or 0) // hosts
+    return float(f"{max(0, most) / (BANDWIDTH * constants()['cache']):.4g}")
 
 
 def _own(shape: Shape, setup: Setup, loads: Sequence[Load], record: Mapping[str, Any]) -> OwnSpeed:
@@ -68,17 +81,33 @@ def _own(shape: Shape, setup: Setup, loads: Sequence[Load], record: Mapping[str,
     }
 
 
-def expected_total(speed: ServiceSpeed | None, running: float) -> float | None:
+def expected_total(speed: ServiceSpeed | None, running: float, kv_use: float = 0.0) -> float | None:
     """Tokens a second of all requests that are worked on now; None where no forecast says. A sound benchmark of its own
-    says it best."""
+    says it best. kv_use: the part of the KV pool in use."""
     if speed is None or running < 1:
         return None
     of = speed["own"] if speed["own"] and speed["own"]["sound"] else speed
-    alone, together = of["alone"], of["together"]
+    total, power, most = totals(of)
+    if most == 1 and running >= 1.5:
+        return None
+    step = running / (total * min(running, most) ** power)
+    return float(running / (step + kv_use * speed["full_s"] / of["alone"]["accepted"]))
+
+
+def totals(of: ServiceSpeed | OwnSpeed) -> tuple[float, float, int]:
+    """Tokens a second of one request, the power of the number of requests that it grows by, and up to how many."""
+    total, together = of["alone"]["total"], of["together"]
     if together is None:
-        return alone["total"] if running < 1.5 else None
-    place = min(1.0, math.log(running) / math.log(together["requests"]))
-    return float(alone["total"] ** (1 - place) * together["total"] ** place)
+        return total, 0.0, 1
+    return total, math.log(together["total"] / total) / math.log(together["requests"]), together["requests"]
+
+
+def least_share(speed: ServiceSpeed, accepted_known: bool) -> float:
+    """Of the expected rate, which nine of ten services reach. accepted_known: whether its engine says how many drafts
+    it accepts."""
+    shares = (of["low"] / of["decode"] for of in (speed["alone"], speed["together"]) if of)
+    guessed = speed["alone"]["assumed"] and accepted_known
+    return min(shares) / (spans()["guessed_acceptance"][0] if guessed else 1)
 
 
 def drafts_that_cost(service: str, speed: ServiceSpeed | None) -> Iterator[Finding]:

@@ -202,9 +202,10 @@ def status_table(
     for name in services:
         for number, host in enumerate(plan["services"][name]["hosts"]):
             unseen = _unseen(host, stopped, "not asked")
-            row, sentences = rank_shown(name, number, host, ranks.get((host, name)), unseen)
-            if row["tokens/s"] != "-":
-                row["tokens/s"] += _of_expected(plan["services"][name]["speed"], row["running + waiting"])
+            rank = ranks.get((host, name))
+            row, sentences = rank_shown(name, number, host, rank, unseen)
+            if rank and row["tokens/s"] != "-":
+                row["tokens/s"] += _of_expected(plan["services"][name]["speed"], rank["supervisor"])
             rows.append((row, (host, name) in ranks))
             lines += [(host, sentence) for sentence in sentences]
     lines += [(host, problem) for host, gateway in gateways.items() for problem in gateway["problems"]]
@@ -221,10 +222,9 @@ def status_table(
     return "\n\n".join(part for part in parts if part)
 
 
-def _of_expected(speed: ServiceSpeed | None, requests: str) -> str:
-    """What the plan forecasts for the requests that run now; empty while none does. requests: as the table has them."""
-    running = requests.partition(" ")[0]
-    expected = expected_total(speed, float(running) if running.isdecimal() else 0)
+def _of_expected(speed: ServiceSpeed | None, supervisor: Mapping[str, Any]) -> str:
+    """What the plan forecasts for the requests that run now; empty while none does."""
+    expected = expected_total(speed, supervisor.get("running") or 0, supervisor.get("kv_use") or 0)
     return f" of about {expected:.0f}" if expected else ""
 
 

@@ -17,6 +17,7 @@ from . import prometheus
 from .declared import MONITORING, MonitoringDeclared, claims, decide
 from .plan import collected_slice, host_slice, shown_slice
 from .prometheus import Endpoint
+from .rules import Forecast
 
 NAME = "monitoring"
 
@@ -26,7 +27,7 @@ class Monitoring(FleetPart):
     """declared: as `declared.decide` completes ``fleet_monitoring``; None without. hosts: each one's node exporter,
     address and port. endpoints: of services. engines: the series of each engine that serves. left: bytes that the plan
     leaves of each host's memory. disk_gib: under so much free disk it alerts. load_s: no service may be silent for
-    longer while it loads.
+    longer while it loads. forecasts: of services that make tokens.
     """
 
     declared: MonitoringDeclared | None = None
@@ -37,6 +38,7 @@ class Monitoring(FleetPart):
     left: Mapping[str, int] = field(default_factory=dict)
     disk_gib: float = 0
     load_s: float = 0
+    forecasts: Sequence[Forecast] = ()
 
     @property
     def sources(self) -> list[str]:
@@ -60,7 +62,14 @@ class Monitoring(FleetPart):
         parts = [shown_slice(slices, floors(host.settings, self.left[host.name])[0], self.inventory)]
         if host.name == self.declared["host"]:
             collected = collected_slice(
-                self.declared, self.hosts, self.endpoints, self.engines, self.inventory, self.disk_gib, self.load_s
+                self.declared,
+                self.hosts,
+                self.endpoints,
+                self.engines,
+                self.inventory,
+                self.disk_gib,
+                self.load_s,
+                self.forecasts,
             )
             parts.append(collected)
             return host_slice(parts, self.inventory, _page(self.declared))
@@ -93,6 +102,7 @@ def plan(declared: MonitoringDeclared | None, context: PlanContext) -> Planned:
     port = fact("monitoring", "exporter_port")
     endpoints: list[Endpoint] = []
     engines: list[Mapping[str, str]] = []
+    forecasts: list[Forecast] = []
     findings: list[Finding] = []
     loads = [fact("limits", "startup_limit_s")]
     for service in context.services.values():
@@ -104,10 +114,13 @@ def plan(declared: MonitoringDeclared | None, context: PlanContext) -> Planned:
         endpoints.append(_endpoint(service, metrics.path))
         if spec.series not in engines:
             engines.append(spec.series)
+        if speed := service.plan["speed"]:
+            who = (service.placed.name, service.placed.head.name, service.plan["boot"]["key"])
+            forecasts.append(Forecast(*who, speed, spec.series, spec.counts_at_end))
     exporters = {name: f"{host.url_host}:{port}" for name, host in context.hosts.items()}
     free, load_s = context.drift["free"]["disk_gib"], max(loads)
-    planned = Monitoring(declared, exporters, endpoints, engines, context.inventory, context.left, free, load_s)
-    return planned, findings
+    asked = (endpoints, engines, context.inventory, context.left, free, load_s, forecasts)
+    return Monitoring(declared, exporters, *asked), findings
 
 
 def _endpoint(service: Decided, path: str) -> Endpoint:

@@ -11,7 +11,7 @@ from ..._on_host.rank.service import from_plan
 from . import console, dashboards, prometheus
 from .declared import MonitoringDeclared
 from .prometheus import Endpoint
-from .rules import recordings, rules
+from .rules import Forecast, rules
 
 _PROGRAM = "plugins/module_utils/_on_host/textfile.py"
 
@@ -64,13 +64,14 @@ def collected_slice(
     inventory: str,
     disk_gib: float,
     load_s: float,
+    forecasts: Sequence[Forecast],
 ) -> MonitoringPart:
     """What the monitoring host has besides.
 
     monitoring: as `_subjects.monitoring.declared.decide` completes it. hosts: each one's node exporter, address and
     port.
     engines: the series of each engine that serves. disk_gib: under so much free disk it alerts; load_s: after so long a
-    load.
+    load. forecasts: of services that make tokens.
     """
     keyed = [endpoint for endpoint in endpoints if endpoint.key]
     limits = {
@@ -81,10 +82,11 @@ def collected_slice(
     }
     of_alerts = prometheus.alert_secrets(monitoring["alerts"])
     most = prometheus.retention_bytes(len(hosts), len(endpoints), monitoring["retention_days"])
-    recorded = [*recordings(engines)]
+    ruled = rules(engines, limits, forecasts)
+    recorded = [rule["record"] for group in ruled["groups"] for rule in group["rules"] if "record" in rule]
     texts = {
         prometheus.CONFIG: prometheus.as_text(prometheus.config(inventory, hosts, endpoints)),
-        prometheus.RULES: prometheus.as_text(rules(engines, limits)),
+        prometheus.RULES: prometheus.as_text(ruled),
         prometheus.RECEIVERS: prometheus.as_text(prometheus.receivers(monitoring["alerts"])),
         f"{prometheus.CONSOLES}/fleet.html": console.page(inventory, limits, recorded),
         f"{layout.UNITS}/{layout.PROMETHEUS_UNIT}": prometheus.prometheus_unit(

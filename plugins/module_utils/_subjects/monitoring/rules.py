@@ -5,14 +5,20 @@ Recording rules give every engine's series one name of ours (``gb10:...``), so t
 engine. Each alert says with which command its cause is looked at or mended.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..._base.gb10 import alert_rules
+from ..._base.plan import ServiceSpeed
+from ..._engines.speed.served import least_share, totals
 
 _BY = "host, service"
+EXPECTED, PACE = "gb10:expected_tokens:rate", "gb10:pace:ratio1h"
+# Of an hour: a judgement needs so much of it with requests, and so little of it in prompts, whose time is less certain.
+_BUSY, _PROMPTS = 0.5, 0.15
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,28 @@ class Alert:
         }
 
 
-def rules(engines: Iterable[Mapping[str, str]], limits: Mapping[str, object]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Forecast:
+    """A service whose speed is forecast. twins: what it has in common with those that serve the same. series: of its
+    engine. counts_at_end: as `_engines.interface.EngineSpec`."""
+
+    service: str
+    host: str
+    twins: str
+    speed: ServiceSpeed
+    series: Mapping[str, str]
+    counts_at_end: bool = False
+
+
+def rules(
+    engines: Iterable[Mapping[str, str]], limits: Mapping[str, object], forecasts: Iterable[Forecast] = ()
+) -> dict[str, Any]:
     """A rules file as data. engines: the series of each engine that serves (`_engines.interface.Series`). limits:
     ``monitoring`` of data/gb10.yml with what the owner declared."""
     recorded = [{"record": name, "expr": expr} for name, expr in recordings([*engines]).items()]
+    recorded += [rule for of in forecasts for rule in expectations(of)]
     groups = [{"name": "gb10-recorded", "rules": recorded}] if recorded else []
-    asked = alerts(limits, [rule["record"] for rule in recorded])
+    asked = alerts(limits, {rule["record"] for rule in recorded})
     return {"groups": [*groups, {"name": "gb10-alerts", "rules": [alert.as_rule() for alert in asked]}]}
 
 
@@ -63,6 +85,7 @@ def _recorded(series: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         ("preempted", "gb10:preemptions:rate5m", "sum by ({by}) (rate({0}[5m]))"),
         ("prompted", "gb10:prompt_tokens:rate5m", "sum by ({by}) (rate({0}[5m]))"),
         ("generated", "gb10:generated_tokens:rate5m", "sum by ({by}) (rate({0}[5m]))"),
+        ("tokens_a_step", "gb10:tokens_a_step", "max by ({by}) ({0}) > 0"),
         ("first_token", "gb10:first_token_seconds:p50", _quantile(0.5)),
         ("first_token", "gb10:first_token_seconds:p95", _quantile(0.95)),
         ("next_token", "gb10:next_token_seconds:p95", _quantile(0.95)),
@@ -75,9 +98,43 @@ def _recorded(series: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     ):
         if key in series:
             yield name, expr.format(series[key], by=_BY)
+    if {"draft_steps", "draft_accepted"} <= series.keys():
+        steps, accepted = (f"sum by ({_BY}) (rate({series[key]}[5m]))" for key in ("draft_steps", "draft_accepted"))
+        yield "gb10:tokens_a_step", f"1 + {accepted} / {steps} > 0"  # without a draft it is no number
     if {"prefix_hits", "prefix_asked"} <= series.keys():
         hits, asked = (f"sum by ({_BY}) (rate({series[key]}[5m]))" for key in ("prefix_hits", "prefix_asked"))
         yield "gb10:prefix_hits:ratio5m", f"{hits} / {asked}"
+
+
+def expectations(of: Forecast) -> Iterator[dict[str, Any]]:
+    """What a service should generate under the load of this moment, and how its last hour was beside the slowest that
+    its forecast allows (1 is that slowest)."""
+    labels = f"{{host={json.dumps(of.host)},service={json.dumps(of.service)}}}"
+    known = recordings([of.series])
+    if "gb10:requests_running" not in known:
+        return
+    alone, (total, power, most) = of.speed["alone"], totals(of.speed)
+    running = f"gb10:requests_running{labels}"
+    rate = f"{total:.4g} * clamp_max({running}, {most}) ^ {power:.4g}"
+    if of.speed["full_s"] and "gb10:kv_use:ratio" in known:
+        full = of.speed["full_s"] / alone["accepted"]
+        rate = f"{running} / ({running} / ({rate}) + {full:.4g} * gb10:kv_use:ratio{labels})"
+    drafts = of.speed["pays"] is not None and "gb10:tokens_a_step" in known
+    if drafts:
+        rate = f"({rate}) * gb10:tokens_a_step{labels} / {alone['accepted']:.4g}"
+    judged = f"{running} >= 1" + (f" < {most + 1}" if most == 1 else "")
+    yield {"record": EXPECTED, "labels": {"service": of.service}, "expr": f"{rate} and {judged}"}
+    if of.counts_at_end:
+        return
+
+    def hour(name: str) -> str:
+        return f"avg_over_time({name}{labels}[1h])"
+
+    answers = f"{hour('gb10:generated_tokens:rate5m')} / {hour(EXPECTED)} / {least_share(of.speed, drafts):.4g}"
+    prompts = f"{hour('gb10:prompt_tokens:rate5m')} / {of.speed['prompt'] / alone['ttft_high']:.4g}"
+    busy = f"avg_over_time(({running} >= bool 1)[1h:1m])"
+    enough = f"{busy} >= {_BUSY} and {prompts} <= {_PROMPTS}"
+    yield {"record": PACE, "labels": {"twins": of.twins}, "expr": f"({answers} + {prompts}) / {busy} and {enough}"}
 
 
 def _quantile(part: float) -> str:
