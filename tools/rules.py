@@ -11,7 +11,6 @@ python tools/rules.py --read VLLM 0.33.0 whether an unpacked release refuses whe
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -23,13 +22,31 @@ sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests" / "unit")]
 from ansible_collections.gb10.fleet.plugins.module_utils._base.proofs import proofs  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import AREAS, RULES, Rule  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import RULES, Rule  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_bad import known_bad  # noqa: E402
 from rule_needs import FACTS, checked_by  # noqa: E402
 from rule_sources import NOT_CHECKABLE, SAME_AS  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "rules.md"
+# The chapters of the document, by the rules' areas.
+AREAS = {
+    "image": "Rules on the image: its entrypoint, its build, what is installed in it.",
+    "releases": "Rules on the first release in which a model, a speculative method or a loader works.",
+    "names": "Rules on names: options, variables and parsers that a release doesn't have, or that don't fit the model.",
+    "kernels": "Rules on quantization and kernels: what runs on sm_121, and since when.",
+    "kv": "Rules on the KV cache's type and on speculative decoding.",
+    "prefix": "Rules on prefix caching, which hybrid models treat differently by release.",
+    "memory": "Rules on memory: one pool for CPU and GPU.",
+    "loading": "Rules on loading weights, whose peaks come from the same memory.",
+    "model": "Rules on the model's configuration: context, parallel size, modalities.",
+    "storage": "Rules on storage, caches and start-up.",
+    "group": "Rules on services over several hosts.",
+    "access": "Rules on who reaches the endpoint, and what the endpoint reaches for them.",
+    "late": "vLLM itself refuses these, but late: after configuration, weights or profiling. The plan knows before.\n"
+    "\n"
+    "X: read from the releases' sources. K: checks of the KV cache's start-up. L: from the recipes of other projects.",
+}
 HEAD = """\
 # Rules
 
@@ -94,15 +111,18 @@ def document() -> str:
     names = "\n".join(map(_name_row, misleading()))
     head = HEAD.replace("{LASTS}", "\n".join(f"- *{name}*: {why}" for name, why in LASTS.items()))
     parts = [head, CHECKS, f"## Misleading names\n\n{NAMES}\n\n{COLUMNS}\n{names}\n"]
-    for area in AREAS:
-        rules = [rule for rule in RULES.values() if inspect.getmodule(rule.check) is area]
-        title = area.__name__.rsplit(".", 1)[-1].capitalize()
-        rows = "\n".join(map(_row, rules))
-        parts.append(f"## {title}\n\n{area.__doc__}\n\n{COLUMNS}\n{rows}\n")
+    for area, what in AREAS.items():
+        rows = "\n".join(_row(rule) for rule in sorted(RULES.values(), key=_by_number) if rule.area == area)
+        parts.append(f"## {area.capitalize()}\n\n{what}\n\n{COLUMNS}\n{rows}\n")
     parts.append(_facts())
     parts.append(_list("Not checked", NOT_CHECKABLE))
     parts.append(_list("Said by another rule", {identity: f"{other}." for identity, other in SAME_AS.items()}))
     return "\n".join(parts)
+
+
+def _by_number(rule: Rule) -> tuple[bool, str, int]:
+    """R first, and each letter by its numbers."""
+    return rule.identity[0] != "R", rule.identity[0], int(rule.identity[1:])
 
 
 def _row(rule: Rule) -> str:

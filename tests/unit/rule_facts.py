@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.condition import Condition
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
 from rule_needs import FACTS
 
@@ -27,6 +29,11 @@ ALWAYS: dict[str, Any] = {
 @cache
 def reads(function: Callable[..., Any]) -> frozenset[str]:
     """The facts that a function of a launch reads, by its source and that of all it hands the launch to."""
+    if isinstance(function, Condition):
+        tree = ast.parse(
+            " and ".join(f"launch.{name}" for name in function.when if re.fullmatch(r"[a-z_.]+", name)) or "0"
+        )
+        return frozenset(_reads(tree, {}))
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     known = inspect.getclosurevars(function)
     return frozenset(_reads(tree, {**known.globals, **known.nonlocals}))

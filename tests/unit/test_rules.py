@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import AREAS, RULES, launch
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.request import read_request
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import RULES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS, words
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.condition import Condition, meets
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight import needs
 from rule_cases import CASES, MORE, NANO, PAIR, serve
@@ -51,7 +52,10 @@ def test_every_row_is_a_rule_and_has_its_words() -> None:
     assert words().keys() == RULES.keys() - others
     texts = {"expected", "remedy", "reason", "source"}
     for identity, row in words().items():
-        assert texts | {"severity"} <= row.keys() <= texts | {"severity", "kind", "lasts", "needs", "covers"}, identity
+        own = {"what", "area", "when", "at", "found", "facts"} if "when" in row else set()
+        assert texts | {"severity"} <= row.keys() <= texts | {"severity", "kind", "lasts", "needs", "covers"} | own, (
+            identity
+        )
         shown = [getattr(RULES[identity], text) for text in texts]
         assert not any(re.search(r"\{[a-z_.]+(:[^{}]*)?\}", text) for text in shown), identity
 
@@ -69,6 +73,8 @@ def test_every_statement_of_the_sources_has_a_place() -> None:
 def test_the_document_is_up_to_date() -> None:
     done = subprocess.run([sys.executable, ROOT / "tools" / "rules.py", "--check"], check=False)
     assert done.returncode == 0, "run: python tools/rules.py"
+    rows = re.findall(r"^\| ([A-Z]\d+) \|", (ROOT / "docs" / "rules.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(rows) == sorted(KINDS)
 
 
 @pytest.mark.parametrize("identity", CASES)
@@ -164,23 +170,64 @@ def test_a_misleading_name_is_complete(row: Name) -> None:
     assert releases_in([row.releases.text] if row.releases else []) <= set(load().releases)
 
 
-@pytest.mark.parametrize("area", [*AREAS, launch], ids=lambda area: area.__name__.rsplit(".", 1)[-1])
-def test_gb10s_figures_are_in_its_data(area: Any) -> None:
+FILES = sorted((ROOT / "plugins" / "module_utils" / "_engines" / "vllm" / "rules").glob("*.py"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_gb10s_figures_are_in_its_data(file: Path) -> None:
     """A threshold that data/gb10.yml has is read from there."""
-    limits = [entry["value"] for entry in facts()["limits"].values()]
-    known = {value for value in limits if isinstance(value, float)} - {0.9, 0.92}  # vLLM's own defaults too
-    known |= {121, 127601452, fact("host_tuning", "read_ahead_kb"), fact("fabric", "mtu")}
-    tree = ast.parse(inspect.getsource(area))
-    assert not known & {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    tree = ast.parse(file.read_text("utf-8"))
+    assert not GB10S & {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
 
 
-def test_areas_are_ordered_by_id() -> None:
-    """A reader finds a rule by its number."""
-    for area in AREAS:
-        ids = [identity for identity in RULES if inspect.getmodule(RULES[identity].check) is area]
-        for earlier, later in pairwise(ids):
-            if earlier[0] == later[0]:
-                assert int(earlier[1:]) < int(later[1:]), area.__name__
+# What data/gb10.yml has, without vLLM's own defaults.
+GB10S = {entry["value"] for entry in facts()["limits"].values() if isinstance(entry["value"], float)} - {0.9, 0.92}
+GB10S |= {121, 127601452, fact("host_tuning", "read_ahead_kb"), fact("fabric", "mtu")}
+TESTED: set[str | None] = {"not", "is", "like", "has", "above", "below", None}
+CONDITIONS = {identity: rule.check for identity, rule in RULES.items() if isinstance(rule.check, Condition)}
+
+
+def compared_by(test: object) -> Iterator[tuple[str | None, Any]]:
+    """The comparisons of a test, innermost too: the word, and what is compared with."""
+    if not isinstance(test, dict):
+        yield None, test
+        return
+    for word, wanted in test.items():
+        yield word, wanted
+        yield from compared_by(wanted) if word in ("not", "is") else ()
+
+
+@pytest.mark.parametrize("identity", CONDITIONS)
+def test_a_condition_is_one_that_the_code_knows(identity: str) -> None:
+    """Its words, its names and its figures; a name that no launch has would never hold."""
+    condition = CONDITIONS[identity]
+    fields = {**{name: {} for name in vars(Launch)}, **Launch.__annotations__}
+    for name, test in condition.when.items():
+        assert name.startswith(("--", "env ")) or name.partition(".")[0] in fields, name
+        for word, wanted in compared_by(test):
+            assert word in TESTED and not (
+                isinstance(wanted, int | float) and wanted is not True and wanted in GB10S
+            ), (name, word)
+            assert word not in ("above", "below") or not isinstance(wanted, str) or fact(*wanted.split("."))
+
+
+@pytest.mark.parametrize(
+    ("test", "holds"),
+    [
+        (True, [True]),
+        (False, [False]),
+        (None, [None]),
+        ({"not": True}, [False, None]),
+        ({"is": True, "not": {"like": "o.*"}}, [True]),
+    ],
+)
+def test_a_switch_has_three_states(test: object, holds: list[bool | None]) -> None:
+    """On, off, and not given are three things."""
+    words = {True: "--enforce-eager", False: "--no-enforce-eager", None: ""}
+    requests = {state: read_request(serve(f"{NANO} {word}"), load())[0] for state, word in words.items()}
+    assert [
+        state for state, asked in requests.items() if asked and meets(asked.launch, "--enforce-eager", test)
+    ] == holds
 
 
 def planned(*services: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from ...._base.findings import Finding, Severity
 from ...._base.gb10 import data_file, data_table
@@ -36,7 +36,8 @@ Check = Callable[[Launch], Hits]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. severities: by range of releases; a rule for all of them is judged without knowing the release too.
+    """One rule. area: its chapter, the file of those with code. severities: by range of releases; a rule for all of
+    them is judged without knowing the release too.
 
     needs: facts without which it stays silent, as tests/unit/rule_needs.py names them.
     covers: rules and catalogue findings that explain less about the same place, and are left out where this one speaks.
@@ -44,6 +45,7 @@ class Rule:
     """
 
     identity: str
+    area: str
     summary: str
     kind: str
     severities: Mapping[str, Severity]
@@ -92,6 +94,12 @@ class Row(TypedDict, total=False):
     remedy: str
     reason: str
     source: str
+    what: str
+    area: str
+    when: dict[str, Any]
+    at: str
+    found: str
+    facts: list[str]
 
 
 RULES: dict[str, Rule] = {}
@@ -130,7 +138,8 @@ def entered(identity: str, row: Row, figures: Mapping[str, object]) -> Callable[
         expected, remedy, reason, source = (text.format(**figures) if figures else text for text in texts)
         RULES[identity] = Rule(
             identity=identity,
-            summary=" ".join((check.__doc__ or "").split()),
+            area=row.get("area", check.__module__.rpartition(".")[2]),
+            summary=row.get("what", " ".join((check.__doc__ or "").split())),
             kind=row.get("kind", "combination"),
             severities={ALL: severity} if isinstance(severity, str) else severity,
             expected=expected,

@@ -4,13 +4,10 @@
 import ipaddress
 import re
 
-from ...._base.gb10 import fact
 from ...._base.place import argv, env
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
-_EXECUTOR = argv("--distributed-executor-backend")
-_MTU: int = fact("fabric", "mtu")
 # What an owner silences who runs a Ray that asks for no token.
 OPEN_RAY = "R158"
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "UCX_NET_DEVICES")
@@ -28,50 +25,12 @@ def _over_rdma(launch: Launch) -> bool:
     )
 
 
-@rule("R139")
-def group_without_restart(launch: Launch) -> Hits:
-    """A group whose containers nobody restarts."""
-    if not launch.spread or launch.container is None or launch.service.restarts:
-        return
-    if "restart" not in launch.container:
-        yield Hit("container --restart", "not given")
-
-
 @rule("R140")
 def ranks_and_hosts(launch: Launch) -> Hits:
     """A group whose ranks aren't its hosts."""
     hosts = launch.hosts or 1
     if hosts > 1 and launch.world_size != hosts * launch.host.gpus and not launch.has("--data-parallel-size"):
         yield Hit(argv("--tensor-parallel-size"), f"{launch.world_size} ranks on {hosts} hosts")
-
-
-@rule("R141")
-def graphs_in_group(launch: Launch) -> Hits:
-    """CUDA graphs over several hosts."""
-    if launch.spread and not launch.switch("--enforce-eager"):
-        yield Hit(argv("--enforce-eager"), "not given")
-
-
-@rule("R142")
-def async_with_ray(launch: Launch) -> Hits:
-    """--async-scheduling with the Ray executor before 0.21.0."""
-    if launch.switch("--async-scheduling") and launch.executor == "ray":
-        yield Hit(argv("--async-scheduling"), "with ray")
-
-
-@rule("R143")
-def no_executor(launch: Launch) -> Hits:
-    """A group without an executor for several hosts."""
-    nodes = launch.number("--nnodes") or 1
-    if (launch.hosts or 1) > 1 and launch.executor != "ray" and nodes < 2:
-        yield Hit(_EXECUTOR, show(launch.executor))
-
-
-@rule("R144")
-def no_interface(launch: Launch) -> Hits:
-    """A group without NCCL_SOCKET_IFNAME."""
-    if launch.spread and not launch.env.get("NCCL_SOCKET_IFNAME"):
-        yield Hit(env("NCCL_SOCKET_IFNAME"), "not set")
 
 
 @rule("R145")
@@ -126,26 +85,11 @@ def device_without_address(launch: Launch) -> Hits:
             yield Hit(env("NCCL_IB_HCA"), f"{device} has no address")
 
 
-@rule("R150", mtu=_MTU)
-def small_frames(launch: Launch) -> Hits:
-    """A fabric interface with a small MTU."""
-    if launch.spread and launch.host.mtu is not None and launch.host.mtu < _MTU:
-        yield Hit("host", f"MTU {launch.host.mtu}")
-
-
 @rule("R151")
 def two_rails(launch: Launch) -> Hits:
     """Two devices in NCCL_IB_HCA."""
     if len(_devices(launch)) > 1:
         yield Hit(env("NCCL_IB_HCA"), launch.env["NCCL_IB_HCA"])
-
-
-@rule("R153")
-def ray_memory_monitor(launch: Launch) -> Hits:
-    """Ray over several hosts with its memory monitor on."""
-    variable = launch.env.get("RAY_memory_monitor_refresh_ms")
-    if launch.spread and launch.executor == "ray" and variable != "0":
-        yield Hit(env("RAY_memory_monitor_refresh_ms"), show(variable))
 
 
 @rule("R154")
@@ -161,13 +105,6 @@ def address_on_fabric(launch: Launch) -> Hits:
     address = launch.service.address or ""
     if re.fullmatch(r"[0-9.]+", address) and _within(address, launch.group.fabric_addresses):
         yield Hit("service", address)
-
-
-@rule(OPEN_RAY)
-def open_ray(launch: Launch) -> Hits:
-    """Ray over several hosts in an image whose Ray has no authentication."""
-    if launch.spread and launch.executor == "ray":
-        yield Hit(_EXECUTOR, "ray")
 
 
 @rule("X18")

@@ -39,14 +39,6 @@ def serve_lost(launch: Launch) -> Hits:
         yield Hit("entrypoint", show(launch.entrypoint or "a shell"))
 
 
-@rule("R004")
-def no_cuda_13(launch: Launch) -> Hits:
-    """A plain upstream image before 0.20.0 on GB10."""
-    image = launch.image
-    if image and launch.gb10 and image.family == "upstream" and "cu130" not in image.tag:
-        yield Hit("image", image.reference)
-
-
 @rule("R005", moving=_MOVING)
 def unpinned_tag(launch: Launch) -> Hits:
     """A tag such as nightly or latest without a digest."""
@@ -127,14 +119,6 @@ def qwen35_too_early(launch: Launch) -> Hits:
         yield Hit("model", launch.model.architecture or launch.model.repository)
     elif qwen and transformers is not None and transformers < 5:
         yield Hit("image", f"Transformers {transformers}")
-
-
-@rule("R019")
-def gemma4_dflash(launch: Launch) -> Hits:
-    """DFlash for Gemma 4 in another image than Z Lab's."""
-    image = launch.image
-    if launch.method == "dflash" and launch.model.family == "gemma4" and image and "gemma4-dflash" not in image.tag:
-        yield Hit("image", image.reference)
 
 
 @rule("R021")

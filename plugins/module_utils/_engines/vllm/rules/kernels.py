@@ -9,7 +9,6 @@ from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
 _GEMMA_MOE = r".*/gemma-4-26b-a4b.*nvfp4.*"
-_NANO = r".*nemotron-3-nano-30b-a3b.*nvfp4.*"
 _CUTLASS_IS_WELL = r"RedHatAI/Qwen3\.5-122B-A10B-NVFP4"
 _AUTO_IS_WELL = r"mistralai/Mistral-Small-4-.*"
 _FP4_MOE_BACKENDS = ("marlin", "flashinfer_b12x", "b12x", "humming")
@@ -28,14 +27,6 @@ def _marlin_forced(launch: Launch) -> bool:
     return launch.moe_backend == "marlin" or by_variable
 
 
-@rule("R045")
-def quantization_mismatch(launch: Launch) -> Hits:
-    """--quantization for a compressed-tensors checkpoint."""
-    given = launch.text("--quantization")
-    if launch.model.quant_method == "compressed-tensors" and given not in (None, "None", "compressed-tensors"):
-        yield Hit(argv("--quantization"), show(given), expected="no --quantization, or compressed-tensors")
-
-
 @rule("R047", marlin=_MARLIN)
 def fp4_moe_kernel(launch: Launch) -> Hits:
     """An NVFP4 MoE model on GB10 with another MoE kernel than Marlin or b12x."""
@@ -46,38 +37,6 @@ def fp4_moe_kernel(launch: Launch) -> Hits:
         return  # R048; djangodevreng/dgx-spark-benchmarks, vLLM 0.26
     if _nvfp4_moe(launch) and not (_marlin_forced(launch) or backend in _FP4_MOE_BACKENDS or accepted or flashinfer):
         yield Hit(argv("--moe-backend"), show(backend))
-
-
-@rule("R048", marlin=_MARLIN)
-def gemma4_moe_kernel(launch: Launch) -> Hits:
-    """Gemma-4-26B-A4B NVFP4 on GB10 without Marlin."""
-    if launch.gb10 and launch.model.is_(_GEMMA_MOE) and launch.moe_backend != "marlin":
-        yield Hit(argv("--moe-backend"), show(launch.moe_backend))
-
-
-@rule("R050")
-def cutlass_alternative(launch: Launch) -> Hits:
-    """Marlin on the checkpoint for which flashinfer_cutlass was reported faster."""
-    if launch.model.is_(_CUTLASS_IS_WELL) and launch.moe_backend == "marlin":
-        yield Hit(argv("--moe-backend"), "marlin")
-
-
-@rule("R052")
-def nano_without_marlin(launch: Launch) -> Hits:
-    """Nemotron-3 Nano NVFP4 on 0.17 to 0.23 without Marlin for dense layers."""
-    if launch.model.is_(_NANO) and not _dense_marlin(launch):
-        yield Hit(env("VLLM_NVFP4_GEMM_BACKEND"), show(launch.env.get("VLLM_NVFP4_GEMM_BACKEND")))
-
-
-def _dense_marlin(launch: Launch) -> bool:
-    return "marlin" in (launch.env.get("VLLM_NVFP4_GEMM_BACKEND"), launch.text("--linear-backend"))
-
-
-@rule("R053")
-def dense_fp4_kernel(launch: Launch) -> Hits:
-    """An NVFP4 model on GB10 before 0.20.0 without Marlin for dense layers."""
-    if launch.gb10 and launch.model.nvfp4 and not _dense_marlin(launch):
-        yield Hit(env("VLLM_NVFP4_GEMM_BACKEND"), show(launch.env.get("VLLM_NVFP4_GEMM_BACKEND")))
 
 
 @rule("R054", marlin=_MARLIN)
@@ -94,34 +53,12 @@ def fp8_moe_kernel(launch: Launch) -> Hits:
         yield Hit(env("VLLM_TEST_FORCE_FP8_MARLIN"), show(variable))
 
 
-@rule("R055")
-def broken_checkpoint(launch: Launch) -> Hits:
-    """A checkpoint that is known to be broken."""
-    if launch.model.is_(r"alpertor/Qwen3\.5-122B-A10B-NVFP4"):
-        yield Hit("model", launch.model.repository)
-
-
 @rule("R056")
 def one_backend_for_hybrid(launch: Launch) -> Hits:
     """--attention-backend on a hybrid model whose recipe doesn't ask for it."""
     asked = launch.model.family == "qwen3-coder-next" and launch.attention_backend == "FLASHINFER"
     if launch.model.hybrid and launch.has("--attention-backend") and not asked and launch.method != "dflash":
         yield Hit(argv("--attention-backend"), show(launch.text("--attention-backend")))
-
-
-@rule("R057")
-def coder_next_context(launch: Launch) -> Hits:
-    """Qwen3-Coder-Next with a long context and another backend than FlashInfer."""
-    long = (launch.number("--max-model-len") or 0) > 60_000
-    if launch.model.family == "qwen3-coder-next" and long and launch.attention_backend != "FLASHINFER":
-        yield Hit(argv("--attention-backend"), show(launch.attention_backend))
-
-
-@rule("R058")
-def moe_backend_of_dense(launch: Launch) -> Hits:
-    """--moe-backend for a dense model."""
-    if launch.model.moe is False and launch.has("--moe-backend"):
-        yield Hit(argv("--moe-backend"), show(launch.moe_backend))
 
 
 @rule("R059")
@@ -132,14 +69,6 @@ def backend_without_recipe(launch: Launch) -> Hits:
             yield Hit(argv(option), show(launch.text(option)))
 
 
-@rule("R060")
-def dflash_attention(launch: Launch) -> Hits:
-    """DFlash on GB10 without Triton attention, in a stock image."""
-    stock = launch.family in (None, "upstream", "ngc")
-    if launch.method == "dflash" and launch.gb10 and stock and launch.attention_backend != "TRITON_ATTN":
-        yield Hit(argv("--attention-backend"), show(launch.attention_backend))
-
-
 @rule("R061")
 def dflash_deep_gemm(launch: Launch) -> Hits:
     """DFlash without VLLM_USE_DEEP_GEMM=0."""
@@ -147,21 +76,6 @@ def dflash_deep_gemm(launch: Launch) -> Hits:
         # a build of somebody's own may have mended it: jethac/dgx-spark-hijinks served with four of 0.20.1
         mended: Severity | None = "warning" if launch.family in ("custom", "eugr") else None
         yield Hit(env("VLLM_USE_DEEP_GEMM"), show(launch.env.get("VLLM_USE_DEEP_GEMM")), severity=mended)
-
-
-@rule("R062")
-def drafter_attention(launch: Launch) -> Hits:
-    """An attention backend for the drafter on GB10."""
-    backend = launch.speculation.get("attention_backend")
-    if backend is not None and launch.gb10 and str(backend).upper() != "B12X":
-        yield Hit(argv("--speculative-config"), f"attention_backend {show(backend)}")
-
-
-@rule("R063")
-def chunked_prefill_on_ssm_moe(launch: Launch) -> Hits:
-    """--enable-chunked-prefill given explicitly on an SSM and MoE model."""
-    if launch.model.ssm and launch.model.moe and launch.switch("--enable-chunked-prefill"):
-        yield Hit(argv("--enable-chunked-prefill"), "given")
 
 
 @rule("X23")
@@ -179,12 +93,3 @@ def unknown_quantization(launch: Launch) -> Hits:
     elif method and known and _METHOD_NAMES.get(method, method) not in known:
         stock = launch.family in (None, "upstream", "ngc")
         yield Hit("model", f"quant_method {show(method)}", severity="error" if stock else "warning")
-
-
-@rule("X29")
-def gemm_with_communication(launch: Launch) -> Hits:
-    """fuse_gemm_comms on a GB10."""
-    passes = launch.command.json("--compilation-config").get("pass_config")
-    asked = isinstance(passes, Mapping) and passes.get("fuse_gemm_comms") and "sp_min_token_num" not in passes
-    if launch.gb10 and asked:
-        yield Hit(argv("--compilation-config"), "fuse_gemm_comms: true")

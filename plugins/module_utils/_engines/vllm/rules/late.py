@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""vLLM itself refuses these, but late: after configuration, weights or profiling. The plan knows them before.
+"""vLLM itself refuses these, but late: after configuration, weights or profiling. The plan knows before.
 
 X: read from the releases' sources. K: checks of the KV cache's start-up. L: from the recipes of other projects.
 """
 
-from ...._base.gb10 import fact
 from ...._base.place import argv
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
 _GIB = 2**30
 _STOCK = ("upstream", "ngc")
-_GROUP_SHARE: float = fact("limits", "utilization_group")
 _FOUR_BITS = r".*(?:awq|gptq|int4|w4a16|4-?bit).*"
-_KEPT_GIB: float = fact("memory", "instanttensor_gib")
 
 
 @rule("X4")
@@ -57,23 +54,6 @@ def half_a_pair(launch: Launch) -> Hits:
             yield Hit(argv(option), f"without {needed}", expected=needed, remedy=f"add {needed}")
 
 
-@rule("X13")
-def threads_and_strategy(launch: Launch) -> Hits:
-    """Loading with several threads and a strategy."""
-    threads = launch.command.json("--model-loader-extra-config").get("enable_multithread_load")
-    strategy = launch.text("--safetensors-load-strategy")
-    if threads and strategy not in (None, "lazy"):
-        yield Hit(argv("--safetensors-load-strategy"), show(strategy))
-
-
-@rule("X14")
-def headless_servers(launch: Launch) -> Hits:
-    """API servers on a headless host."""
-    count = launch.number("--api-server-count") or 0
-    if launch.has("--headless") and count > 0:
-        yield Hit(argv("--api-server-count"), f"{count:.0f}")
-
-
 @rule("X15")
 def align_needs_chunks(launch: Launch) -> Hits:
     """A hybrid model with prefix caching and without chunked prefill."""
@@ -99,13 +79,6 @@ def batch_below_block(launch: Launch) -> Hits:
         yield Hit(argv("--max-num-batched-tokens"), f"{batch:.0f} for a block of {block}")
 
 
-@rule("K6")
-def mla_fp8(launch: Launch) -> Hits:
-    """Latent attention with an FP8 KV cache on 0.17."""
-    if launch.gb10 and launch.model.mla and launch.kv_dtype.startswith("fp8"):
-        yield Hit(argv("--kv-cache-dtype"), show(launch.kv_dtype))
-
-
 @rule("X21")
 def mla_four_bits(launch: Launch) -> Hits:
     """Latent attention with 4-bit weights on 0.26 and 0.27."""
@@ -123,15 +96,6 @@ def swap_space(launch: Launch) -> Hits:
         yield Hit(argv("--swap-space"), f"{space / _GIB:.0f} GiB")
 
 
-@rule("L8")
-def dspark_tokens(launch: Launch) -> Hits:
-    """DSpark for DeepSeek-V4 with another number of tokens than its checkpoint has."""
-    tokens = launch.speculation.get("num_speculative_tokens")
-    drafts = launch.method == "dspark" and launch.model.is_(r".*DeepSeek-V4(-Flash)?(-DSpark)?")
-    if drafts and tokens not in (None, 5, "5"):
-        yield Hit(argv("--speculative-config"), f"{tokens} tokens")
-
-
 @rule("L9")
 def share_in_gigabytes(launch: Launch) -> Hits:
     """A utilization that is no fraction."""
@@ -140,38 +104,8 @@ def share_in_gigabytes(launch: Launch) -> Hits:
         yield Hit(argv("--gpu-memory-utilization"), f"{share:g}")
 
 
-@rule("L11")
-def bytes_without_guard(launch: Launch) -> Hits:
-    """--kv-cache-memory-bytes instead of a share."""
-    if launch.has("--kv-cache-memory-bytes") and not launch.has("--gpu-memory-utilization"):
-        yield Hit(argv("--kv-cache-memory-bytes"), show(launch.text("--kv-cache-memory-bytes")))
-
-
-@rule("L13", kept=_KEPT_GIB)
-def instanttensor_room(launch: Launch) -> Hits:
-    """instanttensor, which keeps memory."""
-    if launch.text("--load-format") == "instanttensor":
-        yield Hit(argv("--load-format"), "instanttensor")
-
-
 @rule("L16")
 def hybrid_in_group(launch: Launch) -> Hits:
     """A hybrid model over several hosts."""
     if launch.spread and launch.model.hybrid:
         yield Hit("model", launch.model.repository or "hybrid")
-
-
-@rule("L17", group_share=_GROUP_SHARE)
-def group_share(launch: Launch) -> Hits:
-    """A utilization above what a host of a group bears."""
-    share = launch.utilization
-    if launch.spread and share is not None and _GROUP_SHARE < share <= fact("limits", "utilization"):
-        yield Hit(argv("--gpu-memory-utilization"), f"{share:g}")
-
-
-@rule("L18")
-def revision_not_pinned(launch: Launch) -> Hits:
-    """A model of the hub without a revision."""
-    model = launch.command.model or ""
-    if model and "/" in model and not model.startswith(("/", ".")) and not launch.has("--revision"):
-        yield Hit(argv(), f"{model[:80]} without --revision")

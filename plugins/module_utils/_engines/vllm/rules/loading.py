@@ -22,13 +22,6 @@ def fastsafetensors_peak(launch: Launch) -> Hits:
         yield Hit(argv("--gpu-memory-utilization"), f"{share:g}")
 
 
-@rule("R091")
-def fastsafetensors_group(launch: Launch) -> Hits:
-    """fastsafetensors with several ranks."""
-    if launch.text("--load-format") == "fastsafetensors" and launch.world_size > 1:
-        yield Hit(argv("--load-format"), f"fastsafetensors with {launch.world_size} ranks")
-
-
 @rule("R093", eager=_EAGER / _GB)
 def slow_load(launch: Launch) -> Hits:
     """The default loader for a large model, or the eager one without room for its peak."""

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from ...._base.place import argv, env
+from ...._base.place import argv
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
@@ -70,22 +70,6 @@ def rope_theta_missing(launch: Launch) -> Hits:
         yield Hit("model", "no rope_theta in config.json")
 
 
-@rule("R116")
-def gemma4_thinking(launch: Launch) -> Hits:
-    """Gemma 4 for reasoning without thinking switched on."""
-    on = launch.command.json("--default-chat-template-kwargs").get("enable_thinking")
-    if launch.model.family == "gemma4" and launch.service.reasoning and on is not True:
-        yield Hit(argv("--default-chat-template-kwargs"), show(launch.text("--default-chat-template-kwargs")))
-
-
-@rule("R117")
-def gemma4_reasoning_field(launch: Launch) -> Hits:
-    """The reasoning parser gemma4 in the image gemma4-cu130."""
-    image = launch.image
-    if image and image.is_("vllm/vllm-openai:gemma4-cu130") and launch.text("--reasoning-parser") == "gemma4":
-        yield Hit(argv("--reasoning-parser"), "gemma4")
-
-
 @rule("R118")
 def more_ranks_than_gpus(launch: Launch) -> Hits:
     """More ranks than GPUs, and no group."""
@@ -103,13 +87,6 @@ def gemma4_moe_is_solo(launch: Launch) -> Hits:
         yield Hit(argv("--tensor-parallel-size"), f"{tensor:.0f}")
     if stages > 1:
         yield Hit(argv("--pipeline-parallel-size"), f"{stages:.0f}")
-
-
-@rule("R120")
-def experts_not_spread(launch: Launch) -> Hits:
-    """A MoE model over several hosts without expert parallelism."""
-    if launch.model.moe and launch.world_size > 1 and not launch.switch("--enable-expert-parallel"):
-        yield Hit(argv("--enable-expert-parallel"), "not given")
 
 
 @rule("R121")
@@ -138,17 +115,3 @@ def encoder_profiling(launch: Launch) -> Hits:
     long = launch.service.video or launch.text("--mm-encoder-tp-mode") == "data"
     if launch.model.vision and long and limit is not None and limit < 5400 and not launch.switch("--skip-mm-profiling"):
         yield Hit("service", f"{limit} s")
-
-
-@rule("R125")
-def qwen35_template(launch: Launch) -> Hits:
-    """Qwen3.5 with its own chat template."""
-    if launch.model.family == "qwen3.5" and not launch.has("--chat-template"):
-        yield Hit(argv("--chat-template"), "not given")
-
-
-@rule("R126")
-def gated(launch: Launch) -> Hits:
-    """A gated model that isn't on the host, and no token."""
-    if launch.model.gated and launch.model.cached is False and not launch.env.get("HF_TOKEN"):
-        yield Hit(env("HF_TOKEN"), "not set")

@@ -59,20 +59,6 @@ def half_of_tools(launch: Launch) -> Hits:
         yield Hit(argv(), "neither is given")
 
 
-@rule("R042")
-def parser_of_no_reasoning(launch: Launch) -> Hits:
-    """A reasoning parser for a model that doesn't reason."""
-    if launch.model.reasoning is False and launch.text("--reasoning-parser"):
-        yield Hit(argv("--reasoning-parser"), show(launch.text("--reasoning-parser")))
-
-
-@rule("R043")
-def reasoning_without_parser(launch: Launch) -> Hits:
-    """A reasoning model without a reasoning parser."""
-    if launch.model.reasoning and not launch.has("--reasoning-parser"):
-        yield Hit(argv(), "no --reasoning-parser")
-
-
 @rule("R044")
 def mtp_draft(launch: Launch) -> Hits:
     """MTP without its paired draft, or with a draft for built-in heads."""

@@ -26,13 +26,6 @@ def mode_all(launch: Launch) -> Hits:
         yield Hit(argv("--mamba-cache-mode"), show(mode))
 
 
-@rule("R085")
-def redundant_switch(launch: Launch) -> Hits:
-    """--enable-prefix-caching for a model that isn't hybrid."""
-    if launch.model.hybrid is False and launch.switch("--enable-prefix-caching"):
-        yield Hit(_PLACE, "given")
-
-
 @rule("X22")
 def growing_conversation(launch: Launch) -> Hits:
     """Qwen3.8-Flash-Next with prefix caching."""

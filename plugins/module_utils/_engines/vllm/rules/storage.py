@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on storage, caches and start-up."""
 
-from ...._base.gb10 import fact
-from ...._base.place import argv, env
+from ...._base.place import argv
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
 _OFFLINE = "env HF_HUB_OFFLINE"
-_READ_AHEAD_KIB: int = fact("host_tuning", "read_ahead_kb")
 
 
 def _offline(launch: Launch) -> bool:
@@ -34,13 +32,6 @@ def no_model_mount(launch: Launch) -> Hits:
         yield Hit("mounts", f"nothing at {path}")
 
 
-@rule("R128")
-def download_at_start(launch: Launch) -> Hits:
-    """A model of the hub that isn't on the host."""
-    if launch.model.cached is False and not _model_path(launch) and not _offline(launch):
-        yield Hit("model", "not on the host")
-
-
 @rule("R129")
 def offline(launch: Launch) -> Hits:
     """Offline without the model, or online though it is there."""
@@ -49,13 +40,6 @@ def offline(launch: Launch) -> Hits:
     elif launch.model.cached and not _offline(launch):
         remedy = 'set HF_HUB_OFFLINE: "1": no network is asked at the start'
         yield Hit(_OFFLINE, "not set", severity="hint", remedy=remedy)
-
-
-@rule("R130")
-def no_names(launch: Launch) -> Hits:
-    """A host that can't resolve the hub's name."""
-    if launch.host.resolves_hub is False and not _offline(launch):
-        yield Hit(_OFFLINE, "not set")
 
 
 @rule("R131")
@@ -74,36 +58,6 @@ def short_limit(launch: Launch) -> Hits:
     cold = launch.model.cached is False or launch.host.compile_cache is False
     if limit is not None and limit < 1200 and cold:
         yield Hit("service", f"{limit} s")
-
-
-@rule("R134")
-def cache_on_overlay(launch: Launch) -> Hits:
-    """Models on an overlay file system."""
-    if launch.host.cache_filesystem == "overlay":
-        yield Hit("host", "overlay")
-
-
-@rule("R135", read_ahead=_READ_AHEAD_KIB)
-def read_ahead(launch: Launch) -> Hits:
-    """A small read-ahead of the NVMe."""
-    if launch.host.read_ahead_kib is not None and launch.host.read_ahead_kib < _READ_AHEAD_KIB:
-        yield Hit("host read_ahead_kib", str(launch.host.read_ahead_kib))
-
-
-@rule("R137")
-def new_key_each_time(launch: Launch) -> Hits:
-    """An API key that the command line makes anew."""
-    key = launch.env.get("VLLM_API_KEY", "")
-    if "$(" in key or "`" in key:
-        yield Hit(env("VLLM_API_KEY"), "made by a command")
-
-
-@rule("R138")
-def endless_restart(launch: Launch) -> Hits:
-    """A restart policy without an end."""
-    policy = (launch.container or {}).get("restart", ("",))[-1]
-    if policy in ("unless-stopped", "always"):
-        yield Hit("container --restart", policy)
 
 
 @rule("R157")
