@@ -50,7 +50,7 @@ class ActionModule(Documented, Measuring):
         show_figures(name, point, answer["figures"])
         return {"changed": False, **answer}
 
-    def _bring_tokenizer(self, owner: Mapping[str, Any], folder: Path, variables: dict[str, object]) -> None:
+    def _bring_tokenizer(self, owner: Mapping[str, object], folder: Path, variables: dict[str, object]) -> None:
         """The model's own, as its host has it: with another one the prompts would have another length."""
         path = f"{owner['model']}/{_TOKENIZER}"
         found = self.answered("ansible.builtin.slurp", {"src": path}, variables)

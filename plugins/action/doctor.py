@@ -111,7 +111,7 @@ def _bundle(
     yield make_bundle(host, plan, state, unknown, changes)
 
 
-def _examined(host: str, bundle: dict[str, Any] | Fault, shared: list[Finding]) -> Examined:
+def _examined(host: str, bundle: dict[str, object] | Fault, shared: list[Finding]) -> Examined:
     if isinstance(bundle, Fault):
         return Examined(host, (), None, faults=(bundle,))
     bundle["together"] = [finding.as_dict() for finding in shared]

@@ -45,7 +45,7 @@ class ActionModule(Documented):
         return answer["rc"], answer["stdout"], answer["stderr"]
 
 
-def _explained(result: dict[str, Any]) -> dict[str, Any]:
+def _explained(result: dict[str, object]) -> dict[str, Any]:
     """A failure of dpkg with the packages that it could not set up, and what there is to do."""
     printed = "\n".join(str(result.get(key, "")) for key in ("msg", "stdout", "stderr"))
     if not result.get("failed") or not _NOT_SET_UP.search(printed):

@@ -10,7 +10,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._secret_text import tex
 
 
 class ActionModule(Documented):
-    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
+    def act(self, options: dict[str, object], variables: dict[str, object]) -> dict[str, Any]:
         subject = next(subject for subject in SUBJECTS if subject.name == options["part"])
         files = [one for one in subject.files(options["plan"]) if isinstance(one, Managed) and one.secret]
         # the plan stays here: the host needs the secrets alone

@@ -49,7 +49,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.module_utils import api
 
 
-def kv_pool(case: Any) -> dict[str, Any]:
+def kv_pool(case: object) -> dict[str, Any]:
     if not isinstance(case, Mapping):
         raise AnsibleFilterError(f"gb10.fleet.kv_pool takes a map, not {type(case).__name__}")
     return api.kv_pool(case)

@@ -44,7 +44,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.module_utils import api
 
 
-def recipe_import(source: Any, name: Any) -> api.Imported:
+def recipe_import(source: object, name: object) -> api.Imported:
     if not isinstance(source, str | Mapping) or not isinstance(name, str):
         raise AnsibleFilterError(f"gb10.fleet.recipe_import takes a text or a map, and a name, not {type(source)}")
     return api.import_recipe(source, name)

@@ -59,7 +59,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import api
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 
 
-def vllm_flags(fleet: Any, service: str, host: str | None = None) -> dict[str, Any]:
+def vllm_flags(fleet: object, service: str, host: str | None = None) -> dict[str, Any]:
     if not isinstance(fleet, Mapping) or "plan" not in fleet:
         raise AnsibleFilterError(
             "gb10.fleet.vllm_flags takes what gb10.fleet.plan returned; register its result: register: fleet_plan"

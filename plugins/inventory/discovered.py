@@ -64,7 +64,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
     def verify_file(self, path: str) -> bool:
         return bool(super().verify_file(path)) and path.endswith(("gb10.yml", "gb10.yaml"))
 
-    def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
+    def parse(self, inventory: object, loader: object, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         self.load_cache_plugin()

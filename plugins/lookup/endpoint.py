@@ -55,7 +55,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import invent
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core carries no types
     def run(
-        self, terms: list[Any], variables: Mapping[str, Any] | None = None, **_options: Any
+        self, terms: list[object], variables: Mapping[str, object] | None = None, **_options: Any
     ) -> list[dict[str, Any]]:
         found = dict(variables or {})
         try:

@@ -59,7 +59,6 @@ missing:
 import hashlib
 import os
 from pathlib import Path
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
@@ -118,7 +117,7 @@ def prepare(folder: Path, written: dict[str, str]) -> None:
             (folder / name).parent.joinpath(needed).mkdir(parents=True, exist_ok=True)
 
 
-def is_whole(path: Path, wanted: dict[str, Any]) -> bool:
+def is_whole(path: Path, wanted: dict[str, object]) -> bool:
     """Whether it is all there, by its bytes."""
     if not path.is_file() or path.is_symlink() or path.stat().st_size != wanted["bytes"]:
         return False
@@ -129,7 +128,7 @@ def is_whole(path: Path, wanted: dict[str, Any]) -> bool:
     return read.hexdigest() == str(wanted["sha256"])
 
 
-def take(module: AnsibleModule, path: Path, wanted: dict[str, Any], pieces: list[Path]) -> None:
+def take(module: AnsibleModule, path: Path, wanted: dict[str, object], pieces: list[Path]) -> None:
     """Join what arrived into a file of root's own: another account may still hold the pieces open."""
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     partial, read, count = path.with_name(path.name + ".partial"), hashlib.sha256(), 0

@@ -300,7 +300,7 @@ def _access_diff(path: str) -> dict[str, str]:
     return judge.shown(path, _access(record.snapshot(Path(path)) or {}), _access(_file(b"") or {}))
 
 
-def _access(file: Mapping[str, Any]) -> str:
+def _access(file: Mapping[str, object]) -> str:
     if "link" in file:
         return f"a link to {file['link']}\n"
     return f"mode {file['mode']:04o}, owner {file['uid']}:{file['gid']}\n"

@@ -55,7 +55,7 @@ def as_read() -> Iterator[None]:
 class Asking(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
     """An action that reads its host by modules."""
 
-    def answered(self, module: str, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def answered(self, module: str, arguments: dict[str, object], variables: dict[str, object]) -> dict[str, Any]:
         """What the module answers, in whatever form. NoAnswerError for one that takes too much memory."""
         try:
             with bounded(MEMORY_BYTES):

@@ -56,7 +56,7 @@ def _tag(value: object) -> tuple[str, int] | None:
     return (tag.path, tag.line_num or 1) if tag is not None and tag.path else None
 
 
-def located(row: Mapping[str, Any], variables: Mapping[str, Mapping[str, object]], folder: Path) -> str:
+def located(row: Mapping[str, object], variables: Mapping[str, Mapping[str, object]], folder: Path) -> str:
     """A finding's place with file and line, the file as seen from the inventory's folder."""
     place, found = str(row["place"]), origin(row, variables)
     if found is None:

@@ -2,7 +2,6 @@
 """sudo's message where Ansible says only that a module gave no answer."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
@@ -13,7 +12,7 @@ _TTY = (
 )
 
 
-def refuse_without_terminal(result: Mapping[str, Any]) -> None:
+def refuse_without_terminal(result: Mapping[str, object]) -> None:
     """Raise AnsibleActionFail, with what to write, for the result of a module that sudo has kept from running so."""
     if "must have a tty to run sudo" in str(result.get("module_stderr", "")):
         raise AnsibleActionFail(_TTY)

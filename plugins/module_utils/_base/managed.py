@@ -89,7 +89,7 @@ class ManagedJson:
     service: str = ""
 
 
-def managed(value: Any, service: str = "") -> Iterator[Managed]:
+def managed(value: object, service: str = "") -> Iterator[Managed]:
     """What ``files``, ``links`` and ``folders`` anywhere in a part of a slice say."""
     if isinstance(value, list):
         for item in value:

@@ -274,7 +274,7 @@ class Engine(Protocol):
     def boot(self, log: str) -> BootLog:
         """What those lines of a start's log say."""
 
-    def cold_bytes(self, config: Mapping[str, Any] | None, flags: Mapping[str, Any]) -> int:
+    def cold_bytes(self, config: Mapping[str, object] | None, flags: Mapping[str, object]) -> int:
         """By so much the KV pool of a start with cold caches may be smaller, where the pool is what is left."""
 
     def same_release(self, planned: str, shown: str) -> bool:

@@ -52,7 +52,7 @@ class Observed:
         return self.catalogues.get(host, {}).get(image_key(image), {})
 
 
-def image_key(image: Mapping[str, Any]) -> str:
+def image_key(image: Mapping[str, object]) -> str:
     """A file's name for an image: its digest, or its reference where it isn't pinned."""
     key = str(image["digest"] or image["reference"]).removeprefix("sha256:")
     return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in key)

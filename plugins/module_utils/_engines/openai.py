@@ -61,7 +61,7 @@ def example(kind: str, model: str) -> Example:
     return Example(asked.path, asked.body, answers, asked.sound_s)
 
 
-def questions(model: str, flags: Mapping[str, Any], context: int | None, sees: bool) -> Iterator[Question]:
+def questions(model: str, flags: Mapping[str, object], context: int | None, sees: bool) -> Iterator[Question]:
     """``{name, request, limit_s, times}`` of what breaks where a short question is answered: a prompt longer than the
     engine reads at once, the same again, which its prefix cache answers, a call of a tool where the service has tools,
     an image where its model takes images. flags: of the engine. context: of one request, None where the plan does not
@@ -86,7 +86,7 @@ def _whole(flags: Mapping[str, object], names: Sequence[str], otherwise: int) ->
     return next((value for name in names if isinstance(value := flags.get(name), int) and value > 0), otherwise)
 
 
-def _question(name: str, model: str, content: Any, words: int = 0, **more: Any) -> Question:
+def _question(name: str, model: str, content: object, words: int = 0, **more: Any) -> Question:
     asked = example(CHAT, model)
     body = {**asked.body, **more, "messages": [{"role": "user", "content": content}]}
     computed: list[Sequence[str | int]] = [["choices", 0, "message", "tool_calls"], ["usage", "completion_tokens"]]

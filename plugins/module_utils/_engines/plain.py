@@ -65,7 +65,7 @@ class Plain(ABC):
     def example(self, kind: str, model: str) -> Example:
         return openai.example(kind, model)
 
-    def cold_bytes(self, config: Mapping[str, Any] | None, flags: Mapping[str, Any]) -> int:
+    def cold_bytes(self, config: Mapping[str, object] | None, flags: Mapping[str, object]) -> int:
         return 0
 
     def same_release(self, planned: str, shown: str) -> bool:

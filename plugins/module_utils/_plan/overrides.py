@@ -13,7 +13,7 @@ from .._facts.models.gguf_files import meant
 
 
 def image_of(
-    recipe: ImageData, own: Mapping[str, Any], place: Place, engine: Engine
+    recipe: ImageData, own: Mapping[str, object], place: Place, engine: Engine
 ) -> tuple[dict[str, Any], list[Finding]]:
     """``image`` of a service. A reference other than the recipe's decides family and release by what its name is known
     for; what is neither known nor written is an error.
@@ -44,7 +44,7 @@ def image_of(
     ]
 
 
-def is_another_model(recipe: ModelData, own: Mapping[str, Any]) -> bool:
+def is_another_model(recipe: ModelData, own: Mapping[str, object]) -> bool:
     """Whether a service serves another repository than its recipe's. recipe, own: the ``model`` of each."""
     return bool(own.get("repository", recipe["repository"]) != recipe["repository"])
 

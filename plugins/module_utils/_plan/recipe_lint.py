@@ -75,7 +75,7 @@ def lint_recipes(
     return verdicts
 
 
-def _plan(recipe: Recipe, library: Library, settings: Sequence[Mapping[str, Any]]) -> Plan:
+def _plan(recipe: Recipe, library: Library, settings: Sequence[Mapping[str, object]]) -> Plan:
     """A plan with this recipe alone. settings: ``fleet_host`` of each of its hosts."""
     hosts = [f"host-{number}" for number in range(1, len(settings) + 1)]
     # what a service has to trust it with is its owner's to decide, and who guards the port of an engine without a key

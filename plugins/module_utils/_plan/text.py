@@ -433,12 +433,12 @@ def _counts(findings: Sequence[FindingRow]) -> str:
     return "findings: " + ", ".join([*counts, *([f"{silenced} silenced"] if silenced else [])])
 
 
-def findings_text(findings: Sequence[Mapping[str, Any]], width: int = WIDTH) -> str:
+def findings_text(findings: Sequence[Mapping[str, object]], width: int = WIDTH) -> str:
     """Findings as a person reads them; what is said of several places is said once."""
     return "\n".join(_blocks(findings, width))
 
 
-def _blocks(findings: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
+def _blocks(findings: Sequence[Mapping[str, object]], width: int) -> Iterator[str]:
     for same in _grouped(findings):
         first = same[0]
         places = [finding["place"] for finding in same[:_MOST_PLACES]]
@@ -457,7 +457,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _grouped(findings: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+def _grouped(findings: Sequence[Mapping[str, object]]) -> list[list[Mapping[str, Any]]]:
     """Findings that say the same of several places, together, at the first one's position."""
     groups: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
     for finding in findings:

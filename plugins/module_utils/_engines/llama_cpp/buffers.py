@@ -120,7 +120,7 @@ def _slides(facts: Mapping[str, Any], layer: int) -> bool:
     return every is not None and (layer + 1) % every != 0
 
 
-def _batch(facts: Mapping[str, Any], settings: Settings) -> decoder.Batch:
+def _batch(facts: Mapping[str, object], settings: Settings) -> decoder.Batch:
     quantized = [_SIZES[kind].elements > 1 for kind in (settings.key_type, settings.value_type)]
     windowed = _seen(facts, settings) if facts["architecture"] in WINDOWED else 0
     return decoder.Batch(settings.batch, settings.slots, settings.cells, windowed, *quantized)

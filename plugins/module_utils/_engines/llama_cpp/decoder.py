@@ -96,7 +96,7 @@ def _power_of_two(length: int) -> int:
     return length & -length
 
 
-def _looked_up(graph: Graph, facts: Mapping[str, Any], batch: Batch, row: int) -> Tensor:
+def _looked_up(graph: Graph, facts: Mapping[str, object], batch: Batch, row: int) -> Tensor:
     """Rows of tokens. Beside them stand those that a request may bring itself, all or some of a batch (build_inp_embd):
     set up in any case."""
     rows = made(row, WEIGHT, leaf(_F32 * batch.tokens))
@@ -112,7 +112,7 @@ def _normed(tensor: Tensor) -> Tensor:
 
 def _layer(
     graph: Graph,
-    facts: Mapping[str, Any],
+    facts: Mapping[str, object],
     batch: Batch,
     cur: Tensor,
     cache: _Cache,

@@ -31,7 +31,7 @@ def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
     return merge(layers)
 
 
-def slots(decided: Mapping[str, Any]) -> int:
+def slots(decided: Mapping[str, object]) -> int:
     """Requests that it works on at once."""
     return quantity(decided.get("parallel")) or SLOTS
 

@@ -20,7 +20,7 @@ def judge(request: Mapping[str, Any], place: Place) -> list[Finding]:
     return [finding for finding in found if finding.rule not in request["silence"]]
 
 
-def _not_judged(request: Mapping[str, Any], place: Place) -> Finding:
+def _not_judged(request: Mapping[str, object], place: Place) -> Finding:
     return hint(
         "llama-not-judged",
         place.below("image"),

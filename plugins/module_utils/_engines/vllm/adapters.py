@@ -53,7 +53,7 @@ def sources(flags: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(source for source in found if isinstance(source, str) and source))
 
 
-def _source(entry: Any) -> Any:
+def _source(entry: object) -> Any:
     """``NAME=PATH``, or a map with ``path``, also as JSON."""
     if isinstance(entry, str) and entry.lstrip().startswith("{"):
         try:

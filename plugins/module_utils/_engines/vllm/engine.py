@@ -109,7 +109,7 @@ class Vllm:
     def boot(self, log: str) -> BootLog:
         return parse_boot_log(log)
 
-    def cold_bytes(self, config: Mapping[str, Any] | None, flags: Mapping[str, Any]) -> int:
+    def cold_bytes(self, config: Mapping[str, object] | None, flags: Mapping[str, object]) -> int:
         """Compiling copies the embedding, which then is the peak of the profiling pass (two starts of one text model:
         315,184 and 321,136 tokens)."""
         if flags.get("kv-cache-memory-bytes") or flags.get("enforce-eager"):

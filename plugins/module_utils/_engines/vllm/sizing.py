@@ -192,7 +192,7 @@ def _never_shared(placed: Placed, unit: int | None, answer: Mapping[str, Any]) -
     )
 
 
-def _late(answer: Mapping[str, Any]) -> Iterator[Finding]:
+def _late(answer: Mapping[str, object]) -> Iterator[Finding]:
     """What stops a start after the lines about the pool."""
     if answer.get("later_startup_error"):
         words, expected = answer["later_startup_error"], "a start that goes on"

@@ -98,7 +98,7 @@ _ANSWER: Spec = {
 }
 
 
-def sizes_of(answer: Mapping[str, Any], repository: str) -> tuple[str, dict[str, int]]:
+def sizes_of(answer: Mapping[str, object], repository: str) -> tuple[str, dict[str, int]]:
     """Commit and files, by name with their sizes, of what the hub's API says of a revision. Raises FleetError."""
     known = {key: answer[key] for key in ("sha", "pipeline_tag", "library_name") if isinstance(answer.get(key), str)}
     rows = answer.get("siblings")

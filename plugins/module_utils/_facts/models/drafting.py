@@ -2,7 +2,6 @@
 """Which way of speculative decoding an engine takes where its owner names only the drafter."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from .config import ConfigJson
 
@@ -13,7 +12,7 @@ _ASSISTANTS = ("gemma-4", "-assistant")
 _WITHOUT_MODEL = ("ngram", "[ngram]")
 
 
-def method_of(speculation: Mapping[str, Any], config: Mapping[str, object] | None = None) -> str | None:
+def method_of(speculation: Mapping[str, object], config: Mapping[str, object] | None = None) -> str | None:
     """The method of ``--speculative-config``: as written, else what vLLM makes of the drafter; None without both.
 
     speculation: the map. config: the drafter's config.json where it is known, which says more than its name.

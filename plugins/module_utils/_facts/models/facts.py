@@ -103,7 +103,7 @@ def _data() -> Mapping[str, Any]:
     return data
 
 
-def table_on_disk(variables: Mapping[str, Any]) -> str:
+def table_on_disk(variables: Mapping[str, object]) -> str:
     """The variable by which a build leaves such a table on the disk; empty where none is set."""
     for name, pattern in _data()["tables_on_disk"].items():
         if re.fullmatch(pattern, str(variables.get(name, ""))):
@@ -149,7 +149,7 @@ _OF_BARE_CONFIG = frozenset(
 )
 
 
-def model_of(written: Mapping[str, Any], repository: str | None) -> Model:
+def model_of(written: Mapping[str, object], repository: str | None) -> Model:
     """The facts of a model. written: the owner's, also a bare `config.json`. repository: as the command names it.
 
     A config without a part for images or sound is no evidence against a repository that is known to have one: a
@@ -189,7 +189,7 @@ def _known(repository: str) -> dict[str, Any]:
     return facts
 
 
-def _aliased(written: Mapping[str, Any]) -> dict[str, Any]:
+def _aliased(written: Mapping[str, object]) -> dict[str, Any]:
     """What the owner wrote, by our names. `quantization: nvfp4` is an algorithm, not a method."""
     found: dict[str, Any] = {}
     for name in _TYPES:
@@ -232,7 +232,7 @@ def _from_config(config: ConfigJson) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _quantization(written: Mapping[str, Any]) -> dict[str, Any]:
+def _quantization(written: Mapping[str, object]) -> dict[str, Any]:
     method = str(written.get("quant_method", "")).lower()
     algorithm = str(written.get("quant_algo") or "").upper()
     if method == "compressed-tensors":

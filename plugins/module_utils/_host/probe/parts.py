@@ -64,7 +64,7 @@ def output(run: Run, arguments: list[str]) -> str:
     return out
 
 
-def read_parts(parts: Mapping[str, Callable[[], Any]], seconds: float) -> tuple[dict[str, Any], dict[str, str]]:
+def read_parts(parts: Mapping[str, Callable[[], object]], seconds: float) -> tuple[dict[str, Any], dict[str, str]]:
     """Each part's value, None where it could not be read, and the reasons.
 
     A part that hangs in the kernel (a dead disk or mount) can't be ended; it is left behind and dies with this process.

@@ -40,7 +40,7 @@ class UnitChange:
         return {"before": states[0], "after": states[1], "before_header": name, "after_header": name}
 
 
-def decide(found: Mapping[str, Any], state: State | None, enabled: bool | None) -> UnitChange:
+def decide(found: Mapping[str, object], state: State | None, enabled: bool | None) -> UnitChange:
     """found: the unit, as `read_units` reads it. state, enabled: None leaves it.
 
     A unit that is not there is at rest and not enabled. A change that it has to be there for has its verbs all the
@@ -67,7 +67,7 @@ def decide(found: Mapping[str, Any], state: State | None, enabled: bool | None) 
     return UnitChange(None, after if verbs else None, tuple(verbs))
 
 
-def refusal(name: str, found: Mapping[str, Any], change: UnitChange, may_come: bool) -> Finding | None:
+def refusal(name: str, found: Mapping[str, object], change: UnitChange, may_come: bool) -> Finding | None:
     """Why systemd can't do that. may_come: in check mode an earlier task of the run would have written the unit."""
     if found["load"] == "masked" and {*change.verbs} & {"enable", "start", "restart"}:
         return error(

@@ -67,7 +67,7 @@ def _shown(value: Any, other: Any) -> str:
     return str(value)
 
 
-def other_profile(profile: str, before: Mapping[str, Any]) -> Iterator[Finding]:
+def other_profile(profile: str, before: Mapping[str, object]) -> Iterator[Finding]:
     """Another load generator counts in another way. before: as `form.RUN`."""
     if before["profile"] != profile:
         yield worded.error(
@@ -88,5 +88,5 @@ def unlike(
         )
 
 
-def _point(point: Mapping[str, Any]) -> str:
+def _point(point: Mapping[str, object]) -> str:
     return f"{point['name']} ({point['answer']} answered, {point['requests']} requests)"

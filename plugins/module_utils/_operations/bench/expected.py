@@ -62,7 +62,7 @@ def records(plan: Plan) -> dict[str, Record]:
     }
 
 
-def rates(run: Mapping[str, Any]) -> list[float]:
+def rates(run: Mapping[str, object]) -> list[float]:
     """Tokens a second of one request alone, of each round with the shortest prompt. run: of a record."""
     alone = _alone(run)
     return [*alone["decode"]] if alone else []
@@ -102,7 +102,7 @@ def judged(plan: Plan, known: Mapping[str, Record]) -> list[Difference]:
     return found
 
 
-def _below(name: str, service: ServicePlan, runs: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
+def _below(name: str, service: ServicePlan, runs: Sequence[Mapping[str, object]]) -> Iterator[Difference]:
     """Where every round of both runs is slower than the forecast's low end."""
     speed = service["speed"]
     if speed is None or max(max(rates(run)) for run in runs) >= speed["alone"]["low"]:
@@ -121,7 +121,7 @@ def _below(name: str, service: ServicePlan, runs: Sequence[Mapping[str, Any]]) -
 
 
 def _behind(
-    name: str, service: ServicePlan, runs: Sequence[Mapping[str, Any]], twins: Mapping[str, Mapping[str, Any]]
+    name: str, service: ServicePlan, runs: Sequence[Mapping[str, object]], twins: Mapping[str, Mapping[str, object]]
 ) -> Iterator[Difference]:
     """Where both runs are certainly slower than others that serve the same on other machines."""
     middle = median(geometric_mean(rates(twin)) for twin in twins.values())
@@ -163,7 +163,7 @@ def _twins(name: str, services: Mapping[str, ServicePlan], known: Mapping[str, R
     }
 
 
-def _size(point: Mapping[str, Any] | None) -> list[object]:
+def _size(point: Mapping[str, object] | None) -> list[object]:
     return [point[key] for key in ("prompt", "answer", "depth")] if point else []
 
 

@@ -59,7 +59,7 @@ def _speeds(run: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, float
     }
 
 
-def tables(run: Mapping[str, Any]) -> list[list[list[str]]]:
+def tables(run: Mapping[str, object]) -> list[list[list[str]]]:
     """What is shown beside the figures, each with its heads."""
     return [derived(run), *([community_table(run)] if run["profile"] == "owner" else [])]
 
@@ -126,7 +126,7 @@ def recipe_lines(run: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _llama_benchy(point: Mapping[str, Any]) -> str:
+def _llama_benchy(point: Mapping[str, object]) -> str:
     return f"1 request, llama-benchy {RELEASE}, {point['name']}"
 
 

@@ -229,7 +229,7 @@ def _imported(name: str, repository: str, serving: Serving) -> tuple[RecipeData 
 
 def _recipe(
     imported: RecipeData,
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     env: Mapping[str, str | None],
     repository: str,
     hosts: Sequence[str],
@@ -334,7 +334,7 @@ def _stop(serving: Serving) -> str:
     return f"sudo systemctl disable --now {serving['unit']}" if serving["unit"] else way
 
 
-def changes(runs: Mapping[str, Any], planned: Mapping[str, Any]) -> str:
+def changes(runs: Mapping[str, object], planned: Mapping[str, object]) -> str:
     """What the command of a service has otherwise than the one that runs now, in one line."""
     mine = {name: value for name, value in planned.items() if name not in _OUR_WAY | _GROUPS and value is not None}
     theirs = {name: value for name, value in runs.items() if name not in _OUR_WAY | _GROUPS}

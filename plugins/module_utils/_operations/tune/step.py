@@ -99,7 +99,7 @@ def announced(search: Search) -> str:
     )
 
 
-def not_as_planned(name: str, ranks: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Finding]:
+def not_as_planned(name: str, ranks: Mapping[str, Sequence[Mapping[str, object]]]) -> Iterator[Finding]:
     """A search is about what serves now, which a plan that changes it would not put back. ranks: by host."""
     for host, of_host in ranks.items():
         for rank in of_host:
@@ -156,7 +156,7 @@ def _gains(search: Search) -> list[list[float]]:
     """What the forecast expects of each value of each setting, as a logarithm; 0 where it knows nothing of it."""
     users = search.asked.point.at_once
 
-    def total(value: Mapping[str, Mapping[str, Any]]) -> float | None:
+    def total(value: Mapping[str, Mapping[str, object]]) -> float | None:
         candidate = patched(search.service, [Choice("", [{}, value], ["", ""])], (1,))
         plan = search.sources.with_service(search.name, candidate).planned()
         return expected_total(plan["services"][search.name]["speed"], users)

@@ -27,7 +27,7 @@ def problems(
         yield worded.host_warning("update-no-way-back", "the way back", lost=_names(lost))
 
 
-def _unusable(found: Mapping[str, Any]) -> Iterator[Finding]:
+def _unusable(found: Mapping[str, object]) -> Iterator[Finding]:
     if found["why"]:
         yield worded.host_error("update-apt", "apt", why=found["why"])
     if found["broken"]:

@@ -18,7 +18,7 @@ Next = Literal["begin", "install", "restart", "prove", "put back"]
 _SERVING = "serving"
 
 
-def next_of(record: Mapping[str, Any] | None, boot_id: str) -> Next:
+def next_of(record: Mapping[str, object] | None, boot_id: str) -> Next:
     """What a host needs by its record; boot_id: of the boot that it is in."""
     stage = record["stage"] if record else ""
     if stage in ("back", "restored"):
@@ -28,7 +28,7 @@ def next_of(record: Mapping[str, Any] | None, boot_id: str) -> Next:
     return "install" if stage == "installing" else "begin"
 
 
-def wanting(found: Mapping[str, Any], restart: bool, firmware: bool) -> bool:
+def wanting(found: Mapping[str, object], restart: bool, firmware: bool) -> bool:
     """Whether there is something to do on a host. restart: one waits."""
     return bool(found["steps"] or found["record"] or restart or (firmware and found["firmware"]))
 

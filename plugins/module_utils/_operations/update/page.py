@@ -49,7 +49,7 @@ def page(lines: Mapping[str, str], wanted: Mapping[str, Next], order: Iterable[U
     return "\n".join([*shown, words + "be put back is, and the run ends"])
 
 
-def stopped(step: Mapping[str, Any], failed: Mapping[str, str], gone: Sequence[str]) -> str:
+def stopped(step: Mapping[str, object], failed: Mapping[str, str], gone: Sequence[str]) -> str:
     """Why a run ends with a step, a line for each host; empty where all of its hosts have proved themselves.
 
     step: a `UpdateStep` as data. failed: reasons by host. gone: hosts that are no longer in the run.

@@ -67,7 +67,7 @@ def _is_obstructed(supervisor: Mapping[str, Any]) -> bool:
     return (seen - since).total_seconds() > _OBSTACLE_S
 
 
-def _meanwhile(supervisor: Mapping[str, Any], lines: Sequence[str]) -> str:
+def _meanwhile(supervisor: Mapping[str, object], lines: Sequence[str]) -> str:
     """The phase, and what happens in it: the engine's last line is only that, whatever it looks like."""
     phase = supervisor.get("state", "starting")
     if supervisor.get("error"):

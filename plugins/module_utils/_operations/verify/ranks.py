@@ -163,7 +163,7 @@ def _not_serving(rank: Mapping[str, Any], supervisor: Mapping[str, Any]) -> str:
     return ", ".join(f"rank {number}" for number in range(1, rank["ranks"]) if number not in serving)
 
 
-def _on_its_way(service: str, place: Place, word: str, supervisor: Mapping[str, Any]) -> Iterator[Finding]:
+def _on_its_way(service: str, place: Place, word: str, supervisor: Mapping[str, object]) -> Iterator[Finding]:
     """Waiting for a rank needs a person, a load needs time; an earlier end is worth a word."""
     if word == _DRAINING:
         under_way = "answers" if supervisor.get("running") is None else f"{supervisor['running']} answers"

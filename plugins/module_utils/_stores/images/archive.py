@@ -121,7 +121,7 @@ def layers_of(config: bytes, what: str) -> list[str]:
     return diff_ids
 
 
-def _of_form(spec: Spec, value: Any, what: str) -> Any:
+def _of_form(spec: Spec, value: object, what: str) -> Any:
     """What we read of a map, which may have more."""
     if isinstance(value, dict):
         value = {key: value[key] for key in spec["options"] if key in value}
@@ -219,7 +219,7 @@ def _file(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _list(spec: Spec, value: Any, what: str) -> list[Any]:
+def _list(spec: Spec, value: object, what: str) -> list[Any]:
     return [_of_form(spec, item, what) for item in checked({"type": "list", "max": MOST_LAYERS}, value, what)]
 
 
@@ -329,7 +329,7 @@ def _blob(digest: str) -> str:
     return "blobs/" + digest.replace(":", "/")
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     return json.dumps(value, sort_keys=True).encode()
 
 

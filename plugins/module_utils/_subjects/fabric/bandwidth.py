@@ -94,7 +94,7 @@ def _not_in_the_run(host: str, peer: str) -> Finding:
     )
 
 
-def _not_possible(host: str, result: Mapping[str, Any]) -> Finding:
+def _not_possible(host: str, result: Mapping[str, object]) -> Finding:
     """An error on a machine of its own; where there can be no RDMA, a warning that nothing was proven."""
     simulated = result["virtualization"] not in ("none", "unknown")
     remedy = "prove it on the real machine" if simulated else "install the driver: `modprobe mlx5_ib`, `ibv_devices`"

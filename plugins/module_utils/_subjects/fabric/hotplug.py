@@ -61,7 +61,7 @@ def parse_measured(text: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def absent(adapter: Mapping[str, Any]) -> str:
+def absent(adapter: Mapping[str, object]) -> str:
     """Why there is no adapter, where hot-plug is the reason; else empty."""
     if adapter["state"] == "0" or (adapter["marker"] and adapter["state"] != "1"):
         return ABSENT

@@ -70,7 +70,7 @@ def judge(
     return [*findings, *judge_adapter(host, plan, adapter), *judge_earlier(host, plan["gates"], adapter, known)]
 
 
-def summary(plan: FabricSlice, findings: Iterable[Finding], bandwidth: Mapping[str, Any] | None) -> dict[str, str]:
+def summary(plan: FabricSlice, findings: Iterable[Finding], bandwidth: Mapping[str, object] | None) -> dict[str, str]:
     """For each subject ``ok``, ``failed``, ``not proven``, ``not used``, and of the bandwidth what became of it.
 
     bandwidth: the result of `fabric_bandwidth`, None where nothing was measured.
@@ -228,7 +228,7 @@ class _Interface:
         remedy = f"see that {peer['host']} is converged (site.yml) and its interface up"
         return self._of_peer(peer["host"], "fabric-no-peer", found=found, expected=expected, remedy=remedy)
 
-    def _frames(self, peer: Peer, link: Mapping[str, Any]) -> Iterator[Finding]:
+    def _frames(self, peer: Peer, link: Mapping[str, object]) -> Iterator[Finding]:
         """Link-local addresses are not planned: the peer's are those that its interface answered for."""
         its = (peer["host"], peer["interface"])
         answered = [address for address, mac in self.asked["answers"].items() if its in self.owners.get(mac, ())]

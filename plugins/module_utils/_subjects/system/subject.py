@@ -160,7 +160,7 @@ def _bad_images(view: DriftContext) -> Iterator[Difference]:
             yield _bad_image(view, image.reference, "moving-tag", "hint", moving_tag())
 
 
-def _pinned(image: Mapping[str, Any]) -> str:
+def _pinned(image: Mapping[str, object]) -> str:
     return f"{image['reference']}@{image['digest']}" if image["digest"] else str(image["reference"])
 
 

@@ -60,7 +60,7 @@ def _texts(values: object) -> tuple[str, ...]:
     return tuple(sorted({str(value) for value in values if value is not UNKNOWN})) if isinstance(values, list) else ()
 
 
-def _kind(kwargs: dict[str, Any]) -> str:
+def _kind(kwargs: dict[str, object]) -> str:
     action = kwargs.get("action")
     if isinstance(action, str) and ACTIONS.get(action, action) in ("switch", "flag"):
         return ACTIONS.get(action, action)
@@ -79,7 +79,7 @@ def _negations(long: Sequence[str], paired: bool) -> tuple[str, ...]:
     return tuple(negations)
 
 
-def _deprecation(kwargs: dict[str, Any]) -> str:
+def _deprecation(kwargs: dict[str, object]) -> str:
     """The release's own words on an option that is on its way out; empty if it isn't."""
     text = kwargs.get("help")
     for sentence in text.split(". ") if isinstance(text, str) else ():

@@ -26,7 +26,7 @@ _ROPE_SCALED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_l
 class Text:
     """The language model's part of a config.json: reads a key, or raises FleetError with its place."""
 
-    def __init__(self, values: Mapping[Any, Any], place: str) -> None:
+    def __init__(self, values: Mapping[object, object], place: str) -> None:
         self.values = values
         self.place = place
 

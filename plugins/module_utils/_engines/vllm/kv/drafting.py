@@ -3,7 +3,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ...._facts.models.drafting import method_of
 from .config import read_drafter
@@ -58,7 +57,7 @@ def resolve(flags: Flags, model: Model, release: Release) -> Draft:
     raise not_sized(f"{_PLACE}.method", found=found, expected=expected, remedy=remedy)
 
 
-def _external(wanted: Mapping[str, Any], method: str, model: Model) -> tuple[Attention, ...]:
+def _external(wanted: Mapping[str, object], method: str, model: Model) -> tuple[Attention, ...]:
     """The drafter's own layers; without its config.json, one layer like the target's, as EAGLE heads have."""
     if "draft_config" in wanted:
         return read_drafter(wanted["draft_config"], f"{_PLACE}.draft_config")

@@ -97,7 +97,7 @@ def _docker(command: Any) -> tuple[dict[str, Any], list[Finding]]:
     return {**found, "container": taken.options, "entrypoint": taken.entrypoint}, []
 
 
-def _image(written: Any) -> Image | None:
+def _image(written: object) -> Image | None:
     if isinstance(written, str):
         return image_of(written) if written else None
     if not isinstance(written, Mapping):

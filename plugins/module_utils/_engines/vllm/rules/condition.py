@@ -24,14 +24,14 @@ def value(launch: Launch, name: str, test: object = "") -> Any:
     return launch.env.get(name[4:]) if name.startswith("env ") else _below(launch, name)
 
 
-def _below(found: Any, path: str) -> Any:
+def _below(found: object, path: str) -> Any:
     """The value at dotted keys; None where one is missing. Of a container's option the last one counts."""
     for key in path.split("."):
         found = found.get(key) if isinstance(found, Mapping) else getattr(found, key, None)
     return found[-1] if found and isinstance(found, list | tuple) else found
 
 
-def meets(launch: Launch, name: str, test: Any) -> bool:
+def meets(launch: Launch, name: str, test: object) -> bool:
     """Whether a test of a condition holds."""
     found = value(launch, name, test)
     if isinstance(test, Mapping):
