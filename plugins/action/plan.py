@@ -37,6 +37,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     declared_and_retired,
     judge_run,
     removal_of,
+    retried,
     split_by_limit,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import declared_twice
@@ -78,7 +79,7 @@ class ActionModule(OnController, Planning):
         of_files = [*self._encrypted_keys(plan, services), *self._certificates(plan, services)]
         of_files += [*_hub_tokens(variables["hostvars"], hosts), *of_bundle]
         findings += [{**file.as_dict(), "hosts": []} for file in of_files]
-        problems += declared_and_retired(plan, options["retire"])
+        problems += [*declared_and_retired(plan, options["retire"]), *retried(plan, options["retry"])]
         split = [*split_by_limit(plan, services, hosts, options["service"])]
         judged = judge_run(findings, problems, split, options["partial"])
         explain = None if Display().verbosity else options["explain"]
@@ -102,6 +103,7 @@ class ActionModule(OnController, Planning):
         chosen = chosen_hosts(plan, services, hosts, options["scope"], options["service"])
         removal = removal_of(plan, hosts, options["retire"])
         returned = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "removal": removal}
+        returned["retry"] = options["retry"]
         files: dict[str, Any] = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
         if options["bundle"]:
             files["bundle"] = {"folders": _folders(options["bundle"]), "inventory": str(folder)}
@@ -192,7 +194,14 @@ def _taken(file: Path, hosts: Sequence[str]) -> dict[str, Any]:
         )
     fleet = slice_["fleet"]
     files = {"observed": str(file.parent / FOLDER), "lock_file": str(file.parent / NAME)}
-    return {**fleet, "alone": True, "chosen": fleet["hosts"], **files, **of_plan(fleet["plan"], fleet["services"])}
+    return {
+        **fleet,
+        "retry": [],
+        "alone": True,
+        "chosen": fleet["hosts"],
+        **files,
+        **of_plan(fleet["plan"], fleet["services"]),
+    }
 
 
 def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:

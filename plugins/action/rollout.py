@@ -32,7 +32,8 @@ class ActionModule(OnController):
         backend = next((row["services"][0] for row in offered if services[0] in row["services"]), None)
         order = steps(replicas, backend)
         show(page(replicas, order))
-        return result | {"steps": [asdict(step) for step in order]}
+        shared = {one.service: {"definition": one.wanted, "hosts": one.hosts} for one in replicas}
+        return result | {"steps": [asdict(step) for step in order], "replicas": shared}
 
 
 def _refuse(problems: Any) -> None:

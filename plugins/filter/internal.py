@@ -61,6 +61,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs i
     obstacles,
     preflight,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.taken_back import forgotten, kept
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import (
     findings,
     not_there,
@@ -69,14 +70,21 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.unde
 
 
 def preflight_sentences(
-    plan: Any, host: str, state: Any, others: Any = None, severity: str = "error", kept: Sequence[str] | None = None
+    plan: Any,
+    host: str,
+    state: Any,
+    others: Any = None,
+    severity: str = "error",
+    kept: Sequence[str] | None = None,
+    retry: Sequence[str] = (),
 ) -> list[str]:
     """What a host can't carry of its slice of the plan, a sentence a problem.
 
     state: of `gb10.fleet.host_info`. others: the same of the other hosts of a service, by name; without them only what
     staging needs is judged. severity: error refuses this host, warning is only shown, run refuses the run on all its
     hosts, since it is the controller's. kept: those of ``needs.secrets`` that the controller has. A secret that only
-    the host has, another controller has made; without the list nothing is said of them.
+    the host has, another controller has made; without the list nothing is said of them. retry: services that may be
+    brought although they were taken back.
     """
     if not all(isinstance(given, Mapping) for given in (plan, state, others or {})):
         raise AnsibleFilterError(f"preflight takes maps, not {type(plan)}, {type(state)} and {type(others)}")
@@ -85,6 +93,7 @@ def preflight_sentences(
         return [finding.sentence() for finding in found]
     in_the_way = obstacles(host, plan, state) if others is not None else []
     found = ordered([*preflight(plan["needs"], state, others), *in_the_way])
+    found = [one for one in found if one.rule != "service-taken-back" or one.service not in retry]
     # whoever reads this has given the password that sudo asks for
     return [one.sentence() for one in found if one.severity == severity and one.rule != "sudo-password"]
 
@@ -133,10 +142,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "host_slice": host_slice,
     "host_view": host_view,
     "inventory_folder": inventory_folder,
+    "forgotten": forgotten,
     "preflight": preflight_sentences,
     "pull_refused": pull_refused,
     "removal": removal,
     "service_starts": service_starts,
+    "taken_back": kept,
     "undeclared_services": undeclared_services,
     "update_proof": update_proof,
     "update_stopped": stopped,

@@ -46,6 +46,12 @@ options:
     type: list
     elements: str
     default: []
+  retry:
+    description: Services to bring although a rollout has taken back what is declared of them.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.2.0
   refuse:
     description: Fail for an error of the plan. V(false) leaves it to whoever reads the findings of RV(plan).
     type: bool
@@ -119,6 +125,11 @@ removal:
       the hosts of each service; C(hosts) of this run; C(retire).
   returned: success
   type: dict
+retry:
+  description: As given.
+  returned: success
+  type: list
+  elements: str
 alone:
   description: Whether this is a host that has fetched its slice itself, and knows no other one.
   returned: success

@@ -64,4 +64,8 @@ steps:
   returned: with O(ranks)
   type: list
   elements: dict
+replicas:
+  description: The C(definition) that is planned of each of the services, and its C(hosts), by the service's name.
+  returned: with O(ranks)
+  type: dict
 """

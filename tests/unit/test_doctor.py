@@ -120,6 +120,13 @@ def unproved(state: dict[str, Any]) -> None:
     state["our_units"] = [{"unit": unit, "inventory": PLAN["inventory"], "ranks": 1, "unproved": True}]
 
 
+def taken_back(state: dict[str, Any]) -> None:
+    mine = PLAN["hosts"]["titan"]["services"][0]
+    unproved(state)
+    record = {"definition": mine["definition"], "of": mine["name"], "at": "2026-11-26 11:58 UTC", "why": "no engine"}
+    state["our_units"][0] |= {"unproved": False, "taken_back": record}
+
+
 def each(*changes: Change) -> Change:
     return lambda state: [change(state) for change in changes]
 
@@ -200,6 +207,7 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
     (PLAN, "titan", memory(60 * GIB, total=64 * GIB), "error", "preflight-memory", "memory_kib"),
     (PLAN, "titan", put("disks", "/", "free", GIB), "warning", "disk-low", "docker image prune"),
     (PLAN, "titan", put("clock", 1100.0), "warning", "clock-off", "set-ntp"),
+    (PLAN, "titan", taken_back, "error", "service-taken-back", "site.yml -e retry="),
     (PLAN, "titan", unproved, "warning", "service-unproved", "gb10.fleet.rollout -e"),
     (GROUP, "spark-2", put("netplan", [{"path": "/etc/netplan/99-nvidia-sync-cluster.yaml", "claims": [RAIL]}]),
      "error", "netplan-foreign", "fabric_foreign=move"),
@@ -259,7 +267,7 @@ BY_HAND = {
     "files, units and a daemon that are the owner's": (
         *("docker-other-file", "docker-masked", "docker-hangs", "netplan-foreign", "clock-off"),
     ),
-    "a rollout or an update that is taken up again": ("service-unproved", "update-unproved"),
+    "a rollout or an update that is taken up again": ("service-taken-back", "service-unproved", "update-unproved"),
     "how the owner comes, and what the host reaches": ("sudo-password", "wifi-management", "server-unreachable"),
 }
 

@@ -31,6 +31,11 @@ Change = Callable[[dict[str, Any]], Any]
 
 
 MEMLOCK = {"key": "DefaultLimitMEMLOCK", "value": "64K", "file": "/etc/systemd/system.conf.d/99-x.conf", "line": 2}
+SERVICE = next(one for one in PLAN["hosts"]["titan"]["services"] if one["unit"] == UNIT)
+BACK = {
+    **{"definition": SERVICE["definition"], "of": SERVICE["name"]},
+    **{"at": "2026-11-26 11:58 UTC", "why": "engine core failed"},
+}
 LATER = {"key": "vm.swappiness", "value": "60", "file": "/etc/sysctl.d/99-zzz.conf", "line": 3}
 
 
@@ -128,6 +133,8 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", unit_of("gb10-service-old.service"), "unit gb10-service-old.service", "unit-undeclared",
      "no such", "there"),
     ("titan", put("our_units", 0, "unproved", True), f"unit {UNIT}", "service-unproved", "proved", "cut off"),
+    ("titan", put("our_units", 0, "taken_back", BACK), f"unit {UNIT}", "service-taken-back", "another declaration",
+     "this declaration was taken back at 2026-11-26 11:58 UTC: engine core failed"),
     ("titan", unit_of(UNIT, "home"), f"unit {UNIT}", "unit-undeclared", "no such", "by the inventory home"),
     ("titan", put("running", CONTAINER, "image", "sha256:" + "9" * 64), f"container {CONTAINER}", "container-image",
      "aaaaaaaaaaaa", "999999999999"),

@@ -46,7 +46,7 @@ def run(site: Path, lost: str) -> subprocess.CompletedProcess[str]:
             "fleet_slice": {"services": [], "supervisor": {}, "tls": {}},
             "fleet_plan": {"observed": "/nowhere"},
             "rollout_chosen": {"gateways": []},
-            "rollout": {"steps": steps},
+            "rollout": {"steps": steps, "replicas": {}},
         }
         hosts = {name: away if name == lost else {} for name in HOSTS}
         inventory = site / "hosts.json"
@@ -106,6 +106,7 @@ def test_what_can_not_go_back_is_not_moved(tmp_path: Path, fails: str) -> None:
     plan = [{"name": "chat", "rank": 0, "files": {}, "container": {"image": "i"}}]
     step = {"service": "chat", "hosts": ["a"], "holds": None, "serves": True}
     given = {"services_step": step, "services_plan": plan, "services_supervisor": {"files": {}}}
+    given["services_replicas"] = {"chat": {"definition": "d", "hosts": ["a"]}}
     given |= {"services_slice": {}, "services_observed": "", "services_least_speed": 0.7}
     tasks = {"ansible.builtin.include_role": {"name": "gb10.fleet.services", "tasks_from": "rollout_step"}}
     play = {"hosts": "a", "gather_facts": False, "tasks": [{"name": "Step", **tasks}], "vars": given}

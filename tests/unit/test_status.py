@@ -43,6 +43,9 @@ SUPERVISOR: dict[str, Any] = {
 }
 
 
+BACK = {"definition": "other", "of": "pair", "at": "2026-11-26 11:58 UTC", "why": "engine core failed"}
+
+
 def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **changes: Any) -> dict[str, Any]:
     """A rank that serves, but for the changes: keys of the reading, or of what the supervisor says."""
     found = {
@@ -57,6 +60,7 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         "memory": {"total": 120 * GIB, "available": free},
         "docker": True,
         "unproved": False,
+        "taken_back": None,
         "pull": None,
     }
     return found | {key: value for key, value in changes.items() if key in found}
@@ -98,7 +102,10 @@ def shown(read: dict[str, Any]) -> dict[str, Any]:
         (rank(ranks_seen=[{"rank": 1, "state": "waiting"}]), "serving", "rank-apart", "the rank that it names"),
         (rank(strikes=2), "serving", "rank-strikes", "the group restarts by itself"),
         (rank(creep="it takes 45 GiB"), "serving", "rank-creep", "gb10.fleet.restart -e"),
-        (rank(wanted="other"), "serving", "rank-other", "run site.yml"),
+        (rank(wanted="other"), "serving", "rank-other", "gb10.fleet.rollout -e service=pair"),
+        (rank(wanted="other", taken_back=BACK), "serving", "rank-taken-back", "change what is declared, then: "),
+        (rank(wanted="third", taken_back=BACK), "serving", "rank-other", "gb10.fleet.rollout"),
+        (rank(wanted="one", taken_back=BACK | {"definition": "one"}), "serving", None, ""),
         (rank(free=2 * GIB), "serving", "rank-memory", "lower max_model_len"),
     ],
 )

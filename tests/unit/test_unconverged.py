@@ -441,6 +441,8 @@ SEEN: dict[str, dict[str, str]] = {
         "Install the supervisor, with what reads the RDMA devices' GIDs, and make the folders of the services": "files",
         "Write models' files with what they lack": "json files",
         "Write the units, their supervisors' files and small files laid over models and images": "files",
+        "Forget that what is brought was taken back once": "after Write the units, their supervisors' files "
+        "and small files laid over models and images",
         "Remove services that are retired, or that other hosts have now, and units that an earlier release named "
         "otherwise": "our_units",
         "Look whether the services run, and what changed since they started, also in a run that was cut "

@@ -149,6 +149,11 @@ def rank_file(service: str) -> str:
     return f"{SERVICES}/{service}.json"
 
 
+def taken_back(service: str) -> str:
+    """Which definition of it a rollout has taken back, of it or of another replica."""
+    return f"{SERVICES}/{service}.taken-back"
+
+
 def way_back(service: str) -> str:
     """What a service went by before a rollout that has not proved the new one yet. It has secrets, for root alone."""
     return f"{SECRETS}/.way-back/{service}"

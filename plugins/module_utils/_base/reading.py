@@ -222,11 +222,21 @@ class Deep(TypedDict):
     left: list[str]
 
 
+class TakenBack(TypedDict):
+    """A definition that did not prove itself. of: the replica that showed it."""
+
+    definition: str
+    of: str
+    at: str
+    why: str
+
+
 class OurUnit(TypedDict):
     unit: str
     inventory: str
     ranks: int
     unproved: bool
+    taken_back: NotRequired[TakenBack]
 
 
 # With the names that Docker's options have.

@@ -47,6 +47,13 @@ def declared_and_retired(plan: Plan, retire: Sequence[str]) -> Iterator[Finding]
         )
 
 
+def retried(plan: Plan, retry: Sequence[str]) -> Iterator[Finding]:
+    """Services that are to be tried again and that nobody declares."""
+    for name in sorted({*retry} - {*plan["services"]}):
+        remedy = did_you_mean(name, plan["services"])
+        yield worded.error("service-unknown", f"-e retry={name}", remedy=remedy, service=name)
+
+
 def split_by_limit(plan: Plan, services: Sequence[str], hosts: Sequence[str], named: str = "") -> Iterator[Finding]:
     """Services of which the run has some hosts and not the others, and the one that was named and has none.
 

@@ -192,11 +192,18 @@ def test_an_image_that_does_not_prove_itself_is_taken_back(
     with load(ca) as counted:
         done = rollout(playbook, a=fails, b=fails)
     assert done.returncode != 0
-    assert "chat-a did not prove itself, the old one serves again" in done.stdout + done.stderr, done.stdout
+    assert "chat-a was taken back, the old one serves again" in done.stdout + done.stderr, done.stdout
     assert definitions(titan, host) == before
     assert images(titan, host) == [f"{IMAGE}:0.32.0-next"] * 2
     assert nothing_lost(counted)
     assert not is_kept(titan) and not is_kept(host)
+    assert "chat-a, rank 0: this declaration was taken back at " in done.stdout, "the run's own table says so"
+    assert "site.yml" not in done.stdout.rpartition("[rank-taken-back]")[0].rpartition("chat-a, rank 0")[2]
+    for one, service in ((titan, "chat-a"), (host, "chat-b")):
+        kept = json.loads(one.run(f"cat /etc/gb10-fleet/services/{service}.taken-back").stdout)
+        assert kept["of"] == "chat-a", "each replica's host knows it"
+    refused = playbook("playbooks/site.yml", *fleet(a=fails, b=fails), "--check")
+    assert refused.returncode != 0 and "service-taken-back" in refused.stdout + refused.stderr, refused.stdout
 
 
 def test_requests_wait_while_the_only_host_changes(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:

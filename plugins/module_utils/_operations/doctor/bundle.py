@@ -17,6 +17,7 @@ from ..._base.findings import FleetError
 from ..._base.forms import forms
 from ..._base.gb10 import data_table
 from ..._base.plan import Plan
+from ..._base.reading import TakenBack
 from ..._base.schema import Spec, check
 from ..._base.slice import Slice
 from ..._subjects.container_engine.reading import SHOWN
@@ -71,7 +72,8 @@ def _slice(mine: Slice) -> dict[str, Any]:
         "versions": mine["versions"],
         "images": [{"reference": image["reference"], "digest": image["digest"]} for image in mine["images"]],
         "services": [
-            {"name": service["name"], "memory_bytes": service["memory_bytes"]} for service in mine["services"]
+            {**{key: service[key] for key in ("name", "memory_bytes")}, "definition": _short(service["definition"])}
+            for service in mine["services"]
         ],
     }
 
@@ -91,11 +93,20 @@ def _state(state: Mapping[str, Any]) -> dict[str, Any]:
         "images": {name: bool(found) for name, found in (state.get("images") or {}).items()},
         "models": {"models": {name: bool(found) for name, found in models.items()}},
         "our_units": [
-            {key: unit[key] for key in ("unit", "unproved")}
+            {**{key: unit[key] for key in ("unit", "unproved")}, **_back(unit.get("taken_back"))}
             for unit in state.get("our_units") or ()
-            if unit["unproved"]
+            if unit["unproved"] or unit.get("taken_back")
         ],
     }
+
+
+def _back(record: TakenBack | None) -> dict[str, Any]:
+    return {"taken_back": {**record, "definition": _short(record["definition"])}} if record else {}
+
+
+def _short(definition: str) -> str:
+    """Enough to compare; whatever is longer is made unreadable."""
+    return definition[:16]
 
 
 # Redaction --------------------------------------------------------------------------------------------------------

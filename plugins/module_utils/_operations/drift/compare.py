@@ -14,6 +14,7 @@ from ..._base.plan import Plan
 from ..._base.reading import State
 from ..._base.subject import Differences, DriftContext, Unknown
 from ..._subjects.registry import SUBJECTS
+from ..._subjects.services.subject import taken_back
 from .accepted import Acceptance, sort_out
 from .across import of_groups
 from .document import Verdict
@@ -113,6 +114,8 @@ def _found(plan: Plan, readings: Mapping[str, Reading]) -> Differences:
             yield from (replace(item, host=host) for host in sorted(states)) if isinstance(item, Fault) else (item,)
 
 
+# Rules that compare what a service's definition decides.
+_BY_DEFINITION = ("file-content", "file-kind", "container-", "json-key", "port-closed")
 _OF_ALL: Mapping[str, Callable[[Plan, Mapping[str, State]], Iterator[Difference]]] = {
     "what a group shares": of_groups,
     "the secrets of groups": same_on_all,
@@ -128,6 +131,12 @@ _OF_HOST: Mapping[str, Callable[[DriftContext], Differences]] = {
 
 
 def _of_host(view: DriftContext) -> Differences:
-    """Each comparison by itself: a fault in one of them ends none of the others."""
+    """Each comparison by itself: a fault in one of them ends none of the others.
+
+    A service whose planned definition was taken back goes by another one, and what differs by that is one difference.
+    """
+    back = taken_back(view.slice, view.state)
     for part, check in _OF_HOST.items():
-        yield from guarded(view.host, part, partial(check, view))
+        for item in guarded(view.host, part, partial(check, view)):
+            if not (isinstance(item, Difference) and item.service in back and item.rule.startswith(_BY_DEFINITION)):
+                yield item

@@ -12,6 +12,8 @@ from ..._base.received import one_line
 from ..._base.sizes import size
 from ..._host.probe.parts import Run
 from ..._host.probe.system import memory_bytes
+from ..._subjects.services.reading import read_taken_back
+from ..._subjects.services.taken_back import words
 from .service import changed_by, document, silence, supervisor_status, unit_state
 
 SERVING, _STOPPED, _FROZEN = "serving", "stopped", "frozen"
@@ -28,7 +30,8 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
 
     unit: as systemd says. supervisor: what `supervisor_status` finds. definition: of the file that it goes by; wanted:
     the plan's. endpoint: how that file says a head is reached, None of the others. unproved: a rollout that was cut
-    off keeps what it went by before. memory: the host's. docker: whether its unit is active.
+    off keeps what it went by before. taken_back: what a rollout has of it. memory: the host's.
+    docker: whether its unit is active.
     """
     docker = unit_state(run, DOCKER)["active"] == "active"
     memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
@@ -44,6 +47,7 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
             "supervisor": supervisor_status(service["status_file"]),
             **{key: (document(service["rank_file"]) or {}).get(key) for key in ("definition", "endpoint")},
             "unproved": Path(layout.way_back_index(service["name"])).exists(),
+            "taken_back": read_taken_back(service["name"]),
             "wanted": service["definition"],
             "memory": memory,
             "docker": docker,
@@ -139,10 +143,7 @@ def _of_rank(rank: Mapping[str, Any]) -> Iterator[Finding]:
             expected="a service that keeps to its plan",
             remedy=f"ansible-playbook gb10.fleet.restart -e service={name}; on_creep: restart does so by itself",
         )
-    if rank["definition"] != rank["wanted"]:
-        yield host_warning(
-            "rank-other", place, found="goes by an older declaration", expected="the plan's", remedy="run site.yml"
-        )
+    yield from _other(rank, place)
     if rank["unproved"]:
         yield host_warning(
             "rank-unproved",
@@ -155,6 +156,20 @@ def _of_rank(rank: Mapping[str, Any]) -> Iterator[Finding]:
         found = f"{size(rank['memory']['available'])} of memory are free"
         remedy = "lower max_model_len or max_num_seqs, or stop what else runs there (`ps aux --sort=-rss | head`)"
         yield host_warning("rank-memory", place, found=found, expected=f"at least {size(floor)}", remedy=remedy)
+
+
+def _other(rank: Mapping[str, Any], place: Place) -> Iterator[Finding]:
+    """A rank that goes by something else than the plan."""
+    name, wanted = rank["service"], rank["wanted"]
+    if rank["definition"] == wanted:
+        return
+    if (back := rank["taken_back"]) and back["definition"] == wanted:
+        yield host_warning("rank-taken-back", place, **words(name, back))
+    else:
+        remedy = f"ansible-playbook gb10.fleet.rollout -e service={name}; or site.yml, which moves all at once"
+        yield host_warning(
+            "rank-other", place, found="goes by another declaration", expected="the plan's", remedy=remedy
+        )
 
 
 def _not_serving(rank: Mapping[str, Any], supervisor: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.own_files import look
+from ..._base.reading import TakenBack
 from ..._host.probe.parts import Part, Run, output
 from .starts import read_starts
 
@@ -94,11 +95,11 @@ _UNIT_BYTES = 1 << 16
 
 
 def read_units(folder: Path = Path(layout.UNITS), services: Path = Path(layout.SERVICES)) -> list[dict[str, Any]]:
-    """``{unit, inventory, ranks, unproved}`` of each unit of ours in the folder. services: the folder of the
-    supervisors' files.
+    """``{unit, inventory, ranks, unproved, taken_back}`` of each unit of ours in the folder. services: the
+    folder of the supervisors' files.
 
     inventory: that wrote it, empty where not known. ranks: of its service, 1 where not known. unproved: a rollout that
-    was cut off keeps what its service went by before.
+    was cut off keeps what its service went by before. taken_back: where a definition was, and does not run again.
     """
     ours = (path for path in sorted(folder.glob("*.service")) if _is_ours(path.name))
     return [
@@ -107,9 +108,27 @@ def read_units(folder: Path = Path(layout.UNITS), services: Path = Path(layout.S
             "inventory": _inventory(path),
             "ranks": _ranks(services / f"{layout.service_of(path.name)}.json"),
             "unproved": Path(layout.way_back_index(str(layout.service_of(path.name)))).exists(),
+            **_taken_back(str(layout.service_of(path.name)), services),
         }
         for path in ours
     ]
+
+
+def read_taken_back(service: str, folder: Path = Path(layout.SERVICES)) -> TakenBack | None:
+    """What a host keeps of it; None where nothing is, or it can't be read."""
+    return look(folder / Path(layout.taken_back(service)).name, _parsed)[0]
+
+
+def _parsed(content: bytes) -> TakenBack:
+    found = json.loads(content)
+    definition, of, at, why = (str(found[key]) for key in ("definition", "of", "at", "why"))
+    return {"definition": definition, "of": of, "at": at, "why": why}
+
+
+def _taken_back(service: str, services: Path) -> dict[str, Any]:
+    record = read_taken_back(service, services)
+    now = look(services / f"{service}.json", lambda content: str(json.loads(content)["definition"]))[0]
+    return {"taken_back": record} if record and record["definition"] != now else {}
 
 
 def _ranks(file: Path) -> int:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._base import layout
-from ..._base.findings import Difference, Finding, host_warning
+from ..._base.findings import Difference, Finding, host_error, host_warning
 from ..._base.gb10 import ROOT, fact
 from ..._base.managed import Managed, ManagedJson, keyed, managed
-from ..._base.reading import Container, Image
+from ..._base.place import Place
+from ..._base.reading import Container, Image, State, TakenBack
 from ..._base.sizes import duration
 from ..._base.slice import ContainerEntry, Files, Folders, ServiceSlice, Slice, SupervisorSlice
 from ..._base.subject import (
@@ -24,6 +25,7 @@ from ..._base.subject import (
 )
 from ..._engines.tracing.declared import headers_text
 from .reading import READS
+from .taken_back import words
 from .undeclared import FOREIGN, Undeclared, undeclared
 
 SSH_PORT = 22
@@ -84,7 +86,17 @@ def _differences(view: DriftContext) -> Differences:
     yield from _containers(view)
     yield from _undeclared(view)
     yield from _unproved(view)
+    for service, record in taken_back(view.slice, view.state).items():
+        place = f"unit {layout.unit(service)}"
+        yield view.difference("warning", "service-taken-back", place, **words(service, record), service=service)
     yield from _ports(view)
+
+
+def taken_back(slice_: Slice, state: State) -> dict[str, TakenBack]:
+    """The services of a host whose planned definition a rollout has taken back, and which go by another one."""
+    kept = {unit["unit"]: unit.get("taken_back") for unit in state.get("our_units") or ()}
+    found = {one["name"]: (kept.get(layout.unit(one["name"])), one["definition"]) for one in slice_["services"]}
+    return {name: record for name, (record, wanted) in found.items() if record and record["definition"] == wanted}
 
 
 def _containers(view: DriftContext) -> Differences:
@@ -305,6 +317,10 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     for service in look.slice["services"]:
         if layout.unit(service["name"]) in units:
             yield host_warning("service-unproved", f"service {service['name']}", **_unproved_words(service["name"]))
+    for name, record in taken_back(look.slice, look.state).items():
+        texts = words(name, record)
+        texts["remedy"] += f"; site.yml -e retry={name} brings it and does not go back"
+        yield host_error("service-taken-back", Place(service=name, thing=f"service {name}"), **texts)
 
 
 SUPERVISOR = Subject("supervisor", slice=supervisor)

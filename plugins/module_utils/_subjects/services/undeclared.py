@@ -113,7 +113,13 @@ def _files_of(name: str, *, goes_on: bool) -> list[str]:
     if goes_on:
         return [former]
     secrets = [layout.key_file(name), former, layout.certificate_key(name), layout.group_secret(name)]
-    return [layout.rank_file(name), *secrets, layout.certificate_file(name), layout.trace_headers(name)]
+    return [
+        layout.rank_file(name),
+        layout.taken_back(name),
+        *secrets,
+        layout.certificate_file(name),
+        layout.trace_headers(name),
+    ]
 
 
 def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Finding]:
