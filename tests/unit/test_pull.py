@@ -8,6 +8,7 @@ On hosts: molecule/drift_timer, and eight of them in tests/pull.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import importlib.util
@@ -15,11 +16,13 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tarfile
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,9 +30,11 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import service_starts
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull import published
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import ranks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.ranks import CONVERGED
 from ansible_collections.gb10.fleet.plugins.plugin_utils import _publisher
 from drift_fleet import planned
@@ -460,6 +465,113 @@ def test_two_runs_at_once_are_one(site: Site) -> None:
         assert site.pull() == (1, "pull: unknown: another run of it is under way")
     assert not site.has_converged
     assert site.pull()[0] == 0
+
+
+def an_unpacked_file(site: Site) -> Path:
+    return site.state / "collections" / DIGEST / "ansible_collections/gb10/fleet/plugins/module_utils/_base/findings.py"
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda file, whole: file.write_bytes(file.read_bytes()[:100]),
+        lambda file, whole: file.unlink(),
+        lambda file, whole: (whole / "ansible_collections/gb10/fleet/plugins/action/own.py").write_text(""),
+        lambda file, whole: (whole / "sums.json").write_text("{"),
+        lambda file, whole: (shutil.rmtree(whole), whole.write_text("")),
+    ],
+    ids=["cut", "gone", "more", "sums", "file"],
+)
+def test_a_damaged_collection_is_fetched_anew(site: Site, harm: Callable[[Path, Path], object]) -> None:
+    """A cut module ended each later pull, and no command of ours mended it."""
+    site.publish()
+    assert site.pull()[0] == 0
+    file = an_unpacked_file(site)
+    before = file.read_bytes()
+    harm(file, site.state / "collections" / DIGEST)
+    assert site.pull()[0] == 0
+    assert file.read_bytes() == before
+
+
+def test_a_whole_collection_is_not_fetched_again(site: Site) -> None:
+    site.publish()
+    assert site.pull()[0] == 0
+    (an_unpacked_file(site).parent / "__pycache__").mkdir()
+    (an_unpacked_file(site).parent / "__pycache__" / "findings.pyc").write_bytes(b"compiled")
+    (site.published / f"collection-{DIGEST}.tar.gz").unlink()
+    assert site.pull()[0] == 0
+
+
+def test_after_a_converge_that_failed_nothing_compiled_is_trusted(site: Site) -> None:
+    site.publish()
+    site.ansible("echo 'EOFError: marshal data too short'; exit 1")
+    assert site.pull() == (1, "pull: unknown: EOFError: marshal data too short")
+    assert not (site.state / "collections" / DIGEST).exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["lock", "report.json", "serial", ".serial.part", "slice.json", "collections/" + DIGEST]
+)
+def test_a_folder_in_the_way_is_named_or_gives_way(site: Site, name: str) -> None:
+    site.publish()
+    (site.state / name / "x").mkdir(parents=True)
+    code, line = site.pull()
+    assert (code, line) == (0, "pull: converged: 3 changes") or (code == 1 and f"{site.state}/" in line), line
+    assert code == 0 or "remove that folder, and the next try goes on" in line
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+def test_a_full_folder_is_one_sentence(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gb10_pull.os, "fsync", lambda number: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
+    with pytest.raises(OSError, match="No space left") as caught:
+        gb10_pull.write(site.folder / "serial", "7")
+    message = gb10_pull.unwritten(caught.value, site.state)
+    assert message == f"{site.folder}/serial: No space left on device; make room there, and the next try goes on"
+
+
+def test_a_host_without_a_readable_report_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report was a folder, and status had no problem."""
+    monkeypatch.setattr(layout, "PULL_REPORT", str(tmp_path / "report.json"))
+    monkeypatch.setattr(layout, "PULL_ENABLED", str(tmp_path / "enabled"))
+    assert ranks._last_pull() is None
+    (tmp_path / "enabled").touch()
+    (tmp_path / "report.json").mkdir()
+    found = {"outcome": "unknown", "why": f"no report in {tmp_path}/report.json", "at": "its last try"}
+    assert ranks._last_pull() == found
+
+
+class Cut(BaseHTTPRequestHandler):
+    """Promises more than it sends, or sends it a byte at a time."""
+
+    drips = False
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            for _ in range(900 if self.drips else 10):
+                self.wfile.write(b"x")
+                time.sleep(0.01)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("drips", [False, True])
+def test_half_a_file_and_a_slow_server_are_named(monkeypatch: pytest.MonkeyPatch, drips: bool) -> None:
+    """A cut slice read as a forged one; a dripping server held all tries back for two hours."""
+    monkeypatch.setattr(Cut, "drips", drips)
+    monkeypatch.setattr(gb10_pull, "_LONGEST_S", 0.5)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Cut)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with pytest.raises(gb10_pull.UnknownError) as caught:
+            gb10_pull.fetched(f"http://127.0.0.1:{server.server_port}", "titan.slice")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert ("is too slow: " if drips else "was cut off after 10 of 1000 bytes") in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["ansible_collections/gb10/fleet/../../../x", "/etc/x", "x"])

@@ -52,6 +52,7 @@ CLIENTS = f"{CONFIG}/clients"  # settings and secrets of each
 CLIENTS_STATUS = "/run/gb10-clients"
 BUNDLE = f"{STATE}/bundle"  # what a run brought of a bundle, gone when it is in its place
 PULL = f"{STATE}/pull"  # of a host that fetches its slice itself: the slice, how the last try ended
+PULL_ENABLED = "/etc/systemd/system/timers.target.wants/gb10-pull.timer"  # by systemctl enable
 PULL_REPORT = f"{PULL}/report.json"
 PULL_UNIT = "gb10-pull.service"
 EVIDENCE = f"{STATE}/evidence"  # what failed epochs leave

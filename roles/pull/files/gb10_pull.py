@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import fcntl
 import hashlib
 import http.client
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -39,6 +41,8 @@ _MOST_BYTES = 64 << 20
 _MOST_SERIAL = 1 << 53
 _MOST_LINE = 300
 _PATIENCE_S = 60
+_LONGEST_S = 600  # a file of a few megabytes; a server that drips would hold the next tries back for hours
+_SUMS = "sums.json"  # beside an unpacked collection: the SHA-256 of each of its files
 _SIGNED = b"-----END SSH SIGNATURE-----\n"
 _NAME = re.compile(r"ansible_collections/gb10/fleet/[\w./-]+")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -117,12 +121,19 @@ def fetched(where: str, name: str) -> bytes:
     address = f"{where.rstrip('/')}/{urllib.parse.quote(name)}" if "://" in where else Path(where, name).as_uri()
     try:
         with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:
-            content: bytes = answer.read(_MOST_BYTES + 1)
+            promised, content = answer.headers.get("Content-Length", ""), bytearray()
+            began = time.monotonic()
+            while len(content) <= _MOST_BYTES and (part := answer.read1(1 << 16)):
+                content += part
+                if time.monotonic() - began > _LONGEST_S:
+                    raise UnknownError(f"{address} is too slow: {len(content)} bytes in {_LONGEST_S} s")
     except (OSError, ValueError, http.client.HTTPException) as problem:  # urllib's errors are OSErrors
         raise UnknownError(f"{address} can't be read: {getattr(problem, 'reason', problem)}") from None
     if len(content) > _MOST_BYTES:
         raise RefusedError(f"{address} has more than {_MOST_BYTES} bytes")
-    return content
+    if promised.isdecimal() and len(content) < int(promised):
+        raise UnknownError(f"{address} was cut off after {len(content)} of {promised} bytes")
+    return bytes(content)
 
 
 def verify(text: bytes, signature: bytes, signers: Path) -> None:
@@ -134,14 +145,16 @@ def verify(text: bytes, signature: bytes, signers: Path) -> None:
         done = subprocess.run(words, input=text, capture_output=True, check=False)
     if done.returncode:
         reason = " ".join((done.stderr or done.stdout).decode(errors="replace").split())
-        raise RefusedError(f"its signature is not by the key in {signers}: {reason[:300]}")
+        raise RefusedError(
+            f"its signature is not by the key in {signers}, or it was cut off on its way: {reason[:300]}"
+        )
 
 
 def unpacked(settings: Mapping[str, Any], digest: str) -> Path:
     """The folder of the collection that a slice names, fetched where it is not here. Any other one is removed."""
     above = Path(settings["state"]) / "collections"
     folder = above / digest
-    if not folder.is_dir():
+    if not is_whole(folder):
         name = f"collection-{digest}.tar.gz"
         content = fetched(settings["from"], name)
         if hashlib.sha256(content).hexdigest() != digest:
@@ -156,12 +169,40 @@ def unpacked(settings: Mapping[str, Any], digest: str) -> Path:
                     file, packed = whole / member.name, archive.extractfile(member)
                     file.parent.mkdir(parents=True, exist_ok=True)
                     file.write_bytes(packed.read() if packed else b"")
+            (whole / _SUMS).write_text(json.dumps(sums(whole)), "utf-8")
             os.sync()  # a folder that is there is whole, whenever the power goes
+            forget(folder)
             whole.rename(folder)
     for other in above.iterdir():
         if other != folder:
             shutil.rmtree(other, ignore_errors=True)
     return folder
+
+
+def sums(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of an unpacked collection, but for what Python compiled of it."""
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in folder.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts and file != folder / _SUMS
+    }
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether an unpacked collection is as it was fetched: a bad disk or a person may have changed it since."""
+    try:
+        kept = json.loads((folder / _SUMS).read_bytes())
+        return bool(kept == sums(folder))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def forget(path: Path) -> None:
+    """Remove what stands in the way of a folder, a file or a link as well."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def leave_what_was_stopped(units: Iterable[str]) -> None:
@@ -209,17 +250,23 @@ def converge(settings: Mapping[str, Any], slice_: Mapping[str, Any], text: bytes
     except FileNotFoundError:
         raise UnknownError(f"there is no ansible-playbook in {settings['path']}; run gb10.fleet.pull again") from None
     write(state / "last.log", done.stdout)
-    return outcome(done.returncode, done.stdout)
+    code, line = outcome(done.returncode, done.stdout)
+    if code == UNKNOWN:  # what Python compiled may be damaged, which no sum shows: the next try fetches it anew
+        forget(collections)
+    return code, line
 
 
 def write(path: Path, text: str) -> None:
     """Whole or not at all, for root alone."""
     part = path.with_name(f".{path.name}.part")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    part.replace(path)
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(path)
+    except OSError as problem:  # a full disk names no file, and a part is nobody's business
+        raise OSError(problem.errno, problem.strerror, str(path)) from None
 
 
 @contextlib.contextmanager
@@ -258,9 +305,22 @@ def pull(settings: Mapping[str, Any]) -> tuple[int, str, int]:
         code, line = converge(settings, slice_, text)
     except RefusedError as why:
         code, line = REFUSED, str(why)
-    except (UnknownError, OSError, ValueError, tarfile.TarError) as why:
+    except OSError as problem:
+        code, line = UNKNOWN, unwritten(problem, state)
+    except (UnknownError, ValueError, tarfile.TarError) as why:
         code, line = UNKNOWN, str(why)
     return code, printable(line), newest
+
+
+def unwritten(problem: OSError, state: Path) -> str:
+    """What can't be written or read, and what to do about it."""
+    remedy = {
+        errno.ENOSPC: "make room there",
+        errno.EDQUOT: "make room there",
+        errno.EISDIR: "remove that folder",
+        errno.EROFS: "make it writable",
+    }.get(problem.errno or 0, f"journalctl -k may tell more of {state}")
+    return f"{problem.filename or state}: {problem.strerror or problem}; {remedy}, and the next try goes on"
 
 
 def report(state: Path, code: int, why: str, serial: int) -> None:
@@ -273,14 +333,16 @@ def main() -> None:
     parser.add_argument("settings", type=Path, help="a JSON file that the role pull writes")
     settings = json.loads(parser.parse_args().settings.read_bytes())
     state = Path(settings["state"])
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
         with alone(state):
             report(state, UNKNOWN, "a run is under way, or was ended in the middle", 0)
             code, line, serial = pull(settings)
             report(state, code, line, serial)
     except UnknownError as why:
         code, line = UNKNOWN, str(why)
+    except OSError as problem:
+        code, line = UNKNOWN, unwritten(problem, state)
     print(f"pull: {_WORDS[code]}: {line}", flush=True)
     sys.exit(code)
 

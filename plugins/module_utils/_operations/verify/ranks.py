@@ -35,8 +35,7 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
     """
     docker = unit_state(run, DOCKER)["active"] == "active"
     memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
-    reported = document(layout.PULL_REPORT) or {}
-    pull = {key: str(reported.get(key)) for key in ("outcome", "why", "at")} if reported else None
+    pull = _last_pull()
     return [
         {
             "service": service["name"],
@@ -55,6 +54,14 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
         }
         for service in services
     ]
+
+
+def _last_pull() -> dict[str, str] | None:
+    """How the last try of a host that fetches its slice ended; None of any other host."""
+    reported = document(layout.PULL_REPORT)
+    if reported is None and Path(layout.PULL_ENABLED).exists():
+        reported = {"outcome": "unknown", "why": f"no report in {layout.PULL_REPORT}", "at": "its last try"}
+    return {key: str(reported.get(key)) for key in ("outcome", "why", "at")} if reported else None
 
 
 # Judging ----------------------------------------------------------------------------------------------------------
