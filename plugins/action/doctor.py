@@ -29,6 +29,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.text
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, Result, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
+from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import make_changing
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 
@@ -125,7 +126,7 @@ def _of(examined: Examined, faults: list[Fault]) -> Iterator[Fault]:
 
 
 def _write(folder: Path, hosts: list[Examined]) -> list[str]:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_changing(folder)
     written = []
     for host in hosts:
         if host.bundle is not None:

@@ -46,6 +46,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.repor
 )
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page
+from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import make_changing
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
 
 HISTORY = "history.json"
@@ -152,6 +153,7 @@ def _asked(plan: Plan, hosts: list[str], service: str) -> list[str]:
 def _write(folder: Path, files: Mapping[str, str]) -> str:
     """A sentence when they can't be written, else an empty string."""
     try:
+        make_changing(folder)
         for name, text in files.items():
             replace_file(folder / name, text.encode())
     except OSError as problem:

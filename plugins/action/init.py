@@ -19,6 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fittin
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.trying import FOLDER
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
     FLEET,
+    IGNORE,
     Row,
     fits_table,
     kept_text,
@@ -71,6 +72,8 @@ class ActionModule(OnController):
         files |= {FLEET: kept_text(proposal, _services_of(tried), tried.name)} if tried else {}
         folder = Path(options["folder"]).expanduser().absolute()
         wanted = {folder / name: text for name, text in files.items()}
+        if (folder / IGNORE).exists():  # the owner's, who is told by the plan what it lacks
+            del wanted[folder / IGNORE]
         new = {path: text for path, text in wanted.items() if look(path, bytes)[0] != text.encode()}
         show(f"\n{read_table(hosts)}\n")
         for note in proposal.notes:

@@ -10,12 +10,17 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import 
 _IGNORE = "# secrets: made by gb10.fleet, for this machine alone\n*\n"
 
 
-def make_folder(folder: Path) -> None:
-    """A folder for secrets, where there is none."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        replace_file(ignore, _IGNORE.encode())
+def make_folder(folder: Path, *, mode: int = 0o700, ignore: str = _IGNORE) -> None:
+    """A folder for secrets, where there is none, of which git keeps nothing."""
+    folder.mkdir(parents=True, exist_ok=True, mode=mode)
+    file = folder / ".gitignore"
+    if not file.exists():
+        replace_file(file, ignore.encode())
+
+
+def make_changing(folder: Path) -> None:
+    """The same for what changes with each check: in git it would never be clean, and two people's would conflict."""
+    make_folder(folder, mode=0o777, ignore="# made anew by each check of gb10.fleet\n*\n")
 
 
 def keep(path: Path, content: bytes) -> bool:

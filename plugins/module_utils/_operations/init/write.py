@@ -15,6 +15,13 @@ from .reading import maker
 from .running import model_of
 
 Row = Mapping[str, Any]
+IGNORE = ".gitignore"
+_IGNORED = """\
+# gb10.fleet.init wrote this. Secrets stay on this machine; what is in .fleet and belongs to it alone ignores itself.
+/secrets/
+/.fleet/drift/
+/.fleet/doctor/
+"""
 HOSTS, CONNECTION, FLEET = "hosts.yml", "group_vars/all/connection.yml", "group_vars/all/fleet.yml"
 _HEAD = "---\n# gb10.fleet.init wrote this of what the machines showed. It is yours: init never writes over it.\n"
 
@@ -43,6 +50,7 @@ def texts(
     own = [service.recipe for service in proposal.services.values() if service.recipe]
     return {
         **{f"recipes/{data['name']}.yml": _HEAD + _yaml(_short(data), flow=False) for data in own},
+        IGNORE: _IGNORED,
         CONNECTION: _HEAD + _yaml({**account, "ansible_python_interpreter": "/usr/bin/python3"}),
         FLEET: _HEAD + "\n".join(_fleet(hosts, proposal, fits, words, take_over=take_over)) + "\n",
         HOSTS: _HEAD + "all:\n  hosts:\n" + "".join(map(_host, hosts, hosts.values())),
