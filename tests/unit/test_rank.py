@@ -348,7 +348,7 @@ def story(gauge: Callable[[float], float], running: Callable[[float], int] = lam
     life, before = judge.Life(0), look(0, replace(BUSY, running=running(0), kv_use=gauge(0)))
     for at in range(30, last, 30):
         now = look(at, replace(BUSY, running=running(at), kv_use=gauge(at)), at)
-        verdict, life = judge.liveness(life, before, now, replace(METERED, patience_s=330))
+        verdict, life = judge.liveness(life, before, now, METERED)
         if verdict == "hung":
             return at
         before = now

@@ -17,7 +17,7 @@ from .spec import CHUNK
 # gauge alone moves while a prompt is read in parts (managers/scheduler_metrics_mixin.py).
 _METRICS = Metrics(**data_table("sglang_metrics"))
 # Its own watchdog gives up on a step after that time (0.5.3 to 0.5.23), and needs a moment to say so.
-_WATCHDOG, _STEP_S, _MARGIN_S = "watchdog-timeout", 300, 30
+_WATCHDOG, _STEP_S = "watchdog-timeout", 300
 # Of PyTorch, NCCL and its queues between ranks.
 _SHARED_MEMORY = ["psm_", "nccl-", "torch_", "sem.mp-"]
 _WORD, _WARM_UP_WORDS, _WARM_UP_TOKENS = "word ", 1024, 16
@@ -31,7 +31,7 @@ def probes(placed: Placed, decided: Mapping[str, Value], model: str) -> Probes:
         health="/health",
         proof=openai.request(placed.recipe["kind"], model, "gb10"),
         metrics=_METRICS,
-        patience_s=max(_STEP_S, step_s or 0) + _MARGIN_S,
+        patience_s=max(_STEP_S, step_s or 0),
         exit_words={"0": "as SGLang does when one of its processes has failed"},
         shared_memory=_SHARED_MEMORY,
     )

@@ -15,9 +15,9 @@ from .rules.group import OPEN_RAY
 # vllm/v1/metrics/loggers.py. No token is counted before a prompt has been read to its end, since an iteration has
 # figures only where a step gave outputs (v1/engine/async_llm.py); the KV gauge comes with every step (0.11 to 0.33).
 _METRICS = Metrics(**data_table("vllm_metrics"))
-# Where several ranks compute, vLLM itself gives up on a step after this (envs.py), and needs a moment to say so.
+# Where several ranks compute, vLLM itself gives up on a step after this (envs.py).
 STEP_S = "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS"
-_STEP_S, _MARGIN_S = 300, 30
+_STEP_S = 300
 # Of vLLM, PyTorch, NCCL and Ray.
 _SHARED_MEMORY = ["psm_", "nccl-", "torch_", "vllm", *ray.SHARED_MEMORY, "sem.mp-"]
 # Words of a prompt: one request takes the decode kernels, one those of a longer prefill.
@@ -38,7 +38,7 @@ def probes(kind: str, model: str, on_ray: bool, open_ray: bool = False, step_s: 
         health="/health",
         proof=openai.request(kind, model, "gb10"),
         metrics=_METRICS,
-        patience_s=max(_STEP_S, step_s or 0) + _MARGIN_S,
+        patience_s=max(_STEP_S, step_s or 0),
         exit_words={"0": "as vLLM does when its engine has died"},
         shared_memory=_SHARED_MEMORY,
         joined=ray.JOINED if on_ray else None,

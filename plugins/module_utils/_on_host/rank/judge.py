@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .probes import Metrics as Names
@@ -25,6 +25,8 @@ MEMORY_STEP_BYTES = 32 << 20
 QUIET_S = 5.0
 # Of one core: an engine in a prefill uses at least this.
 BUSY_SHARE = 0.05
+# In less, nobody's processor time shows anything.
+_SHORTEST_S = 1.0
 _PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
 
 # Image ------------------------------------------------------------------------------------------------------------
@@ -145,6 +147,8 @@ Canary = Literal["answered", "silent", "refused"]
 PROOF_LOOKS = 4
 # So often the KV gauge has to rise before it counts: once or twice it does for a request that is let in and then hangs.
 _RISES = 3
+# Of the time for a step: a change after so long a standstill is the end of a long step, whoever came or went.
+_LONG_STEP = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -160,24 +164,33 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a serving endpoint. metrics: None when it refused them; late: it gave none in time, and these are of
-    a look before. cpu_s: of each rank's processes so far."""
+    """One look at a serving endpoint. at: when it was over, took_s after it was asked. metrics: None when it refused
+    them. cpu_s: of each rank's processes so far. silent_since: when it last gave metrics in time, those of that look;
+    None: now."""
 
     at: float
     metrics: Metrics | None
     cpu_s: Sequence[float]
-    late: bool = False
+    silent_since: float | None = None
+    took_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Life:
-    """at: when the endpoint last proved itself. rises: of its KV gauge since then, for the same requests. rose: the
-    look before the last of them. fell: the gauge fell since then, so that its rises may be other clients' prompts."""
+    """at: when the endpoint last proved itself. began: no later the step began that is computed now. rises: of the KV
+    gauge since it proved itself, for the same requests. fell: the gauge fell since then, so that its rises may be other
+    clients' prompts. moved: when anything last changed. waits: a canary has had no answer since it proved itself."""
 
     at: float
+    began: float
     rises: int = 0
-    rose: float = 0.0
     fell: bool = False
+    moved: float = 0.0
+    waits: bool = False
+
+    @classmethod
+    def proved(cls, at: float, rises: int = 0) -> Life:
+        return cls(at, at, rises, moved=at)
 
 
 def parse_metrics(text: str, names: Names) -> Metrics:
@@ -201,43 +214,51 @@ def parse_metrics(text: str, names: Names) -> Metrics:
 def liveness(life: Life, before: Look, now: Look, probes: Probes) -> tuple[Verdict, Life]:
     """What two looks show, and the life after them. What changes lives, what stands still for its time is hung.
 
-    Tokens move by computing alone. The KV gauge moves in a long prefill, of which some count no token before its end.
-    It moves as well when clients come and go, and once for a step that hangs, so that one rise is a reason to wait for
-    the next one, and only several are a proof.
+    Tokens move by computing alone. Engines write their gauges after a step alone, so that a change after a long
+    standstill is the end of a step, and the next one has its time. In a long prefill, of which some count no token
+    before its end, the KV gauge rises. It moves as well when clients come and go, and once for a step that hangs, so
+    that one rise is a reason to wait for the next one, and only several are a proof.
     Requests that run or wait prove nothing, nor does processor time: ranks that wait for each other spin. While
     processes work, one step may take `patience_s`, since a canary would only queue behind it. An endpoint without
     requests proves itself by a canary, as does one that refuses its metrics. Late metrics may be a long step, or a
     server that reads a long prompt.
     """
-    if now.late:
+    if now.silent_since is not None:
         return _standing(life, before, now, probes), life
     if before.metrics is None or now.metrics is None:
         return "canary", life
+    idle = now.metrics.running + now.metrics.waiting == 0
     if now.metrics.tokens != before.metrics.tokens:
-        return "alive", Life(now.at)
-    same = now.metrics.running == before.metrics.running
-    if same and now.metrics.kv_use > before.metrics.kv_use:
-        life = Life(life.at, life.rises + 1, before.at, life.fell)
-        return ("alive", Life(now.at, life.rises)) if life.rises >= _RISES else (_waits(life, now, probes), life)
-    if not same or now.metrics.kv_use < before.metrics.kv_use:
-        life = Life(life.at, fell=life.fell or same)
-    if now.metrics.running + now.metrics.waiting == 0:
-        return "canary", life
-    return _standing(life, before, now, probes), life
+        return "canary" if idle else "alive", Life.proved(now.at)
+    came, rose = now.metrics.running - before.metrics.running, now.metrics.kv_use - before.metrics.kv_use
+    if came or rose:
+        rises = life.rises + 1 if rose > 0 and not came else 0
+        if rises >= _RISES:
+            return "alive", Life.proved(now.at, rises)
+        long_step = before.at - life.moved >= _LONG_STEP * probes.patience_s
+        fell = not long_step and (life.fell or rose < 0)
+        began = life.at if fell else now.at if long_step or rose > 0 else life.began
+        life = replace(life, began=began, rises=rises, fell=fell, moved=now.at)
+        if rose > 0 or long_step:
+            return _waits(life, now, probes), life
+    return ("canary" if idle else _standing(life, before, now, probes)), life
 
 
 def _standing(life: Life, before: Look, now: Look, probes: Probes) -> Verdict:
     """Of an endpoint of which nothing but processor time may have moved."""
-    least = BUSY_SHARE * (now.at - before.at)
-    if not any(later - earlier >= least > 0 for earlier, later in zip(before.cpu_s, now.cpu_s, strict=False)):
+    seconds = now.at - before.at
+    work = (later - earlier for earlier, later in zip(before.cpu_s, now.cpu_s, strict=False))
+    if seconds >= _SHORTEST_S and not any(used >= BUSY_SHARE * seconds for used in work):
         return "strike"
     return _waits(life, now, probes)
 
 
 def _waits(life: Life, now: Look, probes: Probes) -> Verdict:
-    """A rise gives the next step its time; not after a fall: clients that come again raise the gauge of a hang."""
-    began = life.at if life.fell else max(life.at, life.rose)
-    return "patient" if now.at - began < probes.patience_s else "hung"
+    """Silence hides the end of a step: the next metrics show whether there was one, or it is itself longer than one."""
+    over = now.at - now.took_s - life.began > probes.patience_s
+    if now.silent_since is not None:
+        over = now.at - max(life.began, now.silent_since) > probes.patience_s
+    return "hung" if over else "patient"
 
 
 def after_canary(
@@ -248,14 +269,18 @@ def after_canary(
     An answer proves the endpoint. A refusal is a strike, whatever else moves: a token of somebody else does not show
     that a new request is served. Silence beside others' requests is none: a canary queues behind a prefill. Nor is it
     one as long as processes work: a request is counted by some engines after its first step alone, and it may compile.
+    The step that keeps it began before it was asked.
     """
     if canary == "answered":
-        return "alive", Life(now.at)
+        return "alive", Life.proved(now.at)
     if canary == "refused":
         return "strike", life
     if verdict != "canary":
         return verdict, life
-    return _standing(life, asked, now, probes), life
+    if not life.waits:
+        life = replace(life, began=asked.at, waits=True)
+    verdict, life = liveness(life, asked, now, probes)
+    return (_standing(life, asked, now, probes) if verdict == "canary" else verdict), life
 
 
 def wants_canary(verdict: Verdict, now: Look, answered_at: float, limits: Limits) -> bool:

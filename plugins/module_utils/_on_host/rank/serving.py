@@ -21,6 +21,8 @@ from .service import Service
 
 _POLL_S = 2.0
 _HEALTH_S = 10.0
+# So many times as often it looks at what stands still: the sooner it sees a step end, the later it must be sure of none.
+_PATIENT_LOOKS = 3
 # So young an answer is proof enough for a gateway, which waits so long for another one.
 _FRESH_S, _DOUBT_S = 0.3, 1.0
 # Between two canaries of an endpoint that refuses them.
@@ -113,14 +115,15 @@ class Serving:
     async def watch(self) -> None:
         """As long as it lives; RankError after so many bad looks in a row, or when it has stood still for too long."""
         limits, probes = self._service.limits, self._probes
-        strikes, life = 0, judge.Life(time.monotonic())
-        self._answered_at, before = life.at, await self._look()
+        strikes, life = 0, judge.Life.proved(time.monotonic())
+        self._answered_at, before, pace_s = life.at, await self._look(), limits.canary_s
+        began = before.at
         while True:
             # what was waited for in vain, /metrics or a canary, has taken its time already
-            rest_s = 0.0 if before.late else limits.canary_s - (time.monotonic() - before.at)
-            await asyncio.sleep(max(_POLL_S, rest_s))
+            await asyncio.sleep(max(0.0, began + pace_s - time.monotonic()))
+            began = time.monotonic()
             beside: endpoint.Answer | None = None
-            if before.late:  # whatever keeps its metrics need not keep answers
+            if before.silent_since is not None:  # whatever keeps its metrics need not keep answers
                 beside, now = await asyncio.gather(self._canary(), self._look(before))
             else:
                 now = await self._look(before)
@@ -128,20 +131,21 @@ class Serving:
             self._show_progress(before, now)
             if beside is not None:
                 verdict, life = judge.after_canary(verdict, life, beside.canary, before, now, probes)
-            before, problem = now, "it gives no metrics" if now.late else ""
+            before, problem = now, "" if now.silent_since is None else "it gives no metrics"
             if beside is None and judge.wants_canary(verdict, now, self._answered_at, limits):
-                answer = await self._canary()
+                answer, alone = await self._canary(), verdict == "canary"
                 if answer.canary != "refused":
                     now = await self._look(now)
                 verdict, life = judge.after_canary(verdict, life, answer.canary, before, now, probes)
                 problem = f"a canary failed: {answer.error}"
-                if answer.ok:
+                if answer.ok or alone:
                     # the canary's own tokens are no proof the next time
                     before = now
-                elif verdict == "patient":
+                if alone and verdict == "patient":
                     self._report.update(sick=problem)
-            if verdict == "alive":
+            if verdict in ("alive", "patient"):
                 strikes = 0
+            if verdict == "alive":
                 self._report.update(sick="")
             elif verdict == "strike":
                 strikes += 1
@@ -149,6 +153,7 @@ class Serving:
                 self._report.note(f"strike {strikes} of {limits.strikes}: {problem}")
                 self._report.update(sick=problem)
             self._report.update(strikes=strikes)
+            pace_s = limits.canary_s / (_PATIENT_LOOKS if verdict == "patient" else 1)
             if verdict == "hung":
                 problem = f"its processes work, and nothing has been computed for {now.at - life.at:.0f} s"
             if verdict == "hung" or strikes >= limits.strikes:
@@ -181,14 +186,14 @@ class Serving:
         sentence = f"{reason}; answers under way may go on until {until}"
         self._report.enter("draining", f"{sentence}{refused and f', and new ones come: {refused}'}", drains_until=until)
         since: float | None = None
-        life, worked_at, before = judge.Life(began), began, None
+        life, worked_at, before = judge.Life.proved(began), began, None
         while True:
             # before our own question, which is a connection, too
             clients = await asyncio.to_thread(admission.clients, self._local.init, self._port)
             look = await self._look() if clients else judge.Look(time.monotonic(), None, [])
             seen = look.metrics
             verdict, life = judge.liveness(life, before or look, look, self._probes)
-            refuses_metrics = bool(clients) and seen is None and not look.late
+            refuses_metrics = bool(clients) and seen is None and look.silent_since is None
             if before is None or not (refuses_metrics or verdict in ("strike", "hung")):
                 worked_at = look.at
             before = look
@@ -211,18 +216,19 @@ class Serving:
         return self._endpoint.port
 
     async def _look(self, before: judge.Look | None = None) -> judge.Look:
-        """at: when it began, so that waiting for an answer is a part of the time between two looks, or when it had
-        waited in vain. before: whose metrics stand in for those that it does not give in time."""
+        """before: whose metrics stand in for those that it does not give in time."""
         began, limit_s, names = time.monotonic(), self._service.limits.canary_s, self._probes.metrics
         metrics = None
         if names is not None and not await self._stranger():
             metrics = await _within(limit_s, None, endpoint.metrics, self._access, names, limit_s)
         used = [await self._local.usage(), *(member.reported for member in self._members.in_order())]
         cpu_s = [float(usage.get("cpu_s", 0.0)) for usage in used]
-        late = metrics is None and names is not None and time.monotonic() - began >= limit_s
-        return judge.Look(
-            time.monotonic() if late else began, before.metrics if late and before else metrics, cpu_s, late
-        )
+        ended = time.monotonic()
+        if metrics is not None or names is None or ended - began < limit_s:
+            return judge.Look(ended, metrics, cpu_s, took_s=ended - began)
+        then = before or judge.Look(began, None, cpu_s)
+        since = then.at if then.silent_since is None else then.silent_since
+        return judge.Look(ended, then.metrics, cpu_s, since, ended - began)
 
     def _show_progress(self, before: judge.Look, now: judge.Look) -> None:
         rate = judge.tokens_a_second(before, now)
