@@ -35,7 +35,7 @@ COMMANDS = {
     "restart": SERVICE,
     "rollout": (*SERVICE, "--check"),
     "update": ("--check",),
-    "remove": ("--limit", "spark-3", "--check"),
+    "remove": ("--limit", "spark-2,spark-3", "--check"),
 }
 # They touch no host; and the timer's own check can't ask anybody: it needs the rule that `doctor` names.
 WITHOUT = {"recipe_import", "recipe_lint", "recipe_new", "drift_timer", "bundle", "export", "publish"}

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import reduce
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -300,7 +301,7 @@ BUSY = replace(IDLE, running=2)
 
 
 def look(at: float, metrics: judge.Metrics | None, cpu_s: float = 0.0, late: bool = False) -> judge.Look:
-    return judge.Look(at, metrics, [cpu_s], late)
+    return judge.Look(at, metrics, [cpu_s], silent_since=0 if late else None)
 
 
 GROWN = replace(BUSY, kv_use=0.1)
@@ -318,14 +319,21 @@ GROWN = replace(BUSY, kv_use=0.1)
         ("metrics refused", look(0, IDLE), look(30, None, 30), 0, "canary"),
         ("metrics again", look(0, None), look(30, BUSY), 0, "canary"),
         ("the gauge rises", look(0, BUSY, 0), look(30, GROWN, 30), 0, "patient"),
-        ("the gauge rises again and again", look(600, BUSY, 0), look(630, GROWN, 30), judge.Life(0, 2), "alive"),
-        ("it rises since somebody came", look(270, BUSY, 0), look(300, replace(GROWN, running=3), 30), 0, "hung"),
-        ("it falls", look(270, GROWN, 0), look(300, BUSY, 30), judge.Life(0, 2), "hung"),
+        (
+            "the gauge rises again and again",
+            look(600, BUSY, 0),
+            look(630, GROWN, 30),
+            judge.Life(0, 0, rises=2),
+            "alive",
+        ),
+        ("it rises since somebody came", look(271, BUSY, 0), look(301, replace(GROWN, running=3), 30), 0, "patient"),
+        ("it falls", look(271, GROWN, 0), look(301, BUSY, 30), judge.Life(0, 0, rises=2, moved=241), "hung"),
+        ("it falls after a long standstill", look(271, GROWN, 0), look(301, BUSY, 30), 0, "patient"),
         ("a prompt that SGLang counts nowhere", look(0, IDLE), look(30, replace(IDLE, kv_use=0.1)), 0, "patient"),
         ("a long prefill", look(0, BUSY, 0), look(30, BUSY, 30), 0, "patient"),
         ("a long prefill, still", look(240, BUSY, 0), look(270, BUSY, 30), 0, "patient"),
-        ("ranks that spin for ever", look(270, BUSY, 0), look(300, BUSY, 30), 0, "hung"),
-        ("more and more who wait", look(270, BUSY, 0), look(300, replace(BUSY, waiting=9), 30), 0, "hung"),
+        ("ranks that spin for ever", look(271, BUSY, 0), look(301, BUSY, 30), 0, "hung"),
+        ("more and more who wait", look(271, BUSY, 0), look(301, replace(BUSY, waiting=9), 30), 0, "hung"),
         ("a stopped engine", look(0, BUSY, 10), look(30, BUSY, 10), 0, "strike"),
         (
             "requests wait and nothing works",
@@ -339,13 +347,13 @@ GROWN = replace(BUSY, kv_use=0.1)
 def test_liveness(
     what: str, before: judge.Look, now: judge.Look, life: judge.Life | float, verdict: judge.Verdict
 ) -> None:
-    since = life if isinstance(life, judge.Life) else judge.Life(life)
+    since = life if isinstance(life, judge.Life) else judge.Life.proved(life)
     assert judge.liveness(since, before, now, METERED)[0] == verdict, what
 
 
 def story(gauge: Callable[[float], float], running: Callable[[float], int] = lambda _at: 1, last: int = 1800) -> float:
     """Seconds until an engine whose processes work is taken for hung, whose gauges are these at each time; 0: never."""
-    life, before = judge.Life(0), look(0, replace(BUSY, running=running(0), kv_use=gauge(0)))
+    life, before = judge.Life.proved(0), look(0, replace(BUSY, running=running(0), kv_use=gauge(0)))
     for at in range(30, last, 30):
         now = look(at, replace(BUSY, running=running(at), kv_use=gauge(at)), at)
         verdict, life = judge.liveness(life, before, now, METERED)
@@ -381,20 +389,23 @@ def test_a_hang_is_found_within_six_minutes(
 def test_a_rank_that_works_is_enough() -> None:
     """The head's own processes may wait for another host's without spinning."""
     before, now = judge.Look(0, BUSY, [1, 5]), judge.Look(30, BUSY, [1, 35])
-    assert judge.liveness(judge.Life(0), before, now, METERED)[0] == "patient"
+    assert judge.liveness(judge.Life.proved(0), before, now, METERED)[0] == "patient"
 
 
 def test_silence_is_a_step_as_long_as_processes_work() -> None:
     """llama.cpp answers between two steps alone, and any server may read a long prompt meanwhile."""
     for cpu, at, verdict in ((30, 60, "patient"), (0, 60, "strike"), (30, 330, "hung")):
         before, now = look(at - 30, BUSY), look(at, BUSY, cpu, late=True)
-        assert judge.liveness(judge.Life(0), before, now, METERED)[0] == verdict
+        assert judge.liveness(judge.Life.proved(0), before, now, METERED)[0] == verdict
 
 
 @given(st.floats(0, 1e3), st.floats(0, 1e3), st.integers(0, 9), st.integers(0, 9))
 def test_an_endpoint_that_computes_is_never_struck(cpu: float, alive_at: float, running: int, waiting: int) -> None:
     then, now = judge.Metrics(1, 1, running, waiting, 0), look(30, judge.Metrics(2, 1, running, waiting, 0), cpu)
-    assert judge.liveness(judge.Life(alive_at), look(0, then), now, METERED) == ("alive", judge.Life(30))
+    assert judge.liveness(judge.Life.proved(alive_at), look(0, then), now, METERED) == (
+        "alive" if running + waiting else "canary",
+        judge.Life.proved(30),
+    )
 
 
 def test_metrics_are_read_by_the_engines_own_names() -> None:
@@ -464,7 +475,7 @@ def test_an_endpoint_that_takes_no_more_is_busy_and_not_sick(status: int, text: 
     found = endpoint.judged(TOKENS, client.Reply(status, text)).canary
     assert found == canary
     full = look(30, replace(BUSY, tokens=200))
-    assert judge.after_canary("alive", judge.Life(30), found, full, full, METERED)[0] == (
+    assert judge.after_canary("alive", judge.Life.proved(30), found, full, full, METERED)[0] == (
         "alive" if canary == "silent" else "strike"
     )
 
@@ -473,7 +484,31 @@ def test_an_endpoint_that_takes_no_more_is_busy_and_not_sick(status: int, text: 
 def test_an_endpoint_that_seems_idle_may_be_in_its_first_step(at: float, cpu_s: float, verdict: judge.Verdict) -> None:
     """Found in the lab: vLLM counts a request after its first step, and was ended in one of 130 s as idle and dead."""
     asked, now = look(at - 30, IDLE), look(at, IDLE, cpu_s)
-    assert judge.after_canary("canary", judge.Life(0), "silent", asked, now, METERED)[0] == verdict
+    life = judge.Life(0, began=0, waits=True)
+    assert judge.after_canary("canary", life, "silent", asked, now, METERED)[0] == verdict
+
+
+def test_the_step_that_keeps_a_canary_began_no_later_than_it() -> None:
+    """Found by simulation: a prompt that came with the canary was killed in its first step of 299 s."""
+    asked, now = look(29, IDLE), look(59, IDLE, 30)
+    life = judge.after_canary("canary", judge.Life.proved(0), "silent", asked, now, METERED)[1]
+    assert (life.at, life.began) == (0, 29)
+    assert judge.after_canary("canary", life, "silent", now, look(89, IDLE, 60), METERED)[1].began == 29
+
+
+def test_docker_is_asked_for_events_until_this_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found in the lab: a second that was rounded down left out the one in which Docker was asked to kill."""
+    asked: list[list[str]] = []
+
+    def run(words: list[str], _limit_s: float) -> SimpleNamespace:
+        asked.append(words)
+        return SimpleNamespace(stdout="")
+
+    monkeypatch.setattr(host, "run", run)
+    monkeypatch.setattr(host.time, "time", lambda: 1000.4)
+    host.scene("c", "1" * 64, ())
+    docker = next(words for words in asked if words[0] == "docker")
+    assert float(docker[docker.index("--until") + 1]) >= 1000.4
 
 
 # Ranks ------------------------------------------------------------------------------------------------------------

@@ -90,9 +90,10 @@ def killer(pids: Collection[int], since: float, guard: str) -> str:
 def scene(container: str, identity: str, own: Sequence[str], began: float = 0.0) -> ends.Scene:
     """What the host shows of the last minute of a container, which began then. own: units of this collection."""
     now, fields = time.time(), "--output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER"
-    since = f"{max(began, now - _SCENE_S):.0f}"
+    # a second that is rounded down is the one in which Docker was asked to kill
+    since = f"{max(began, now - _SCENE_S):.3f}"
     asked = ["journalctl", "--no-pager", "--output=json", fields, f"--since=@{since}", "--lines=5000"]
-    chosen = ["--since", since, "--until", f"{now:.0f}", "--filter", f"container={container}"]
+    chosen = ["--since", since, "--until", f"{now:.3f}", "--filter", f"container={container}"]
     chosen += ["--format", '{{.Action}} {{index .Actor.Attributes "signal"}}']
     running = ["systemctl", "list-units", "--type=service", "--state=running", "--plain", "--no-legend"]
     journal, events, units = (run(words, _ANSWER_S).stdout for words in (asked, ["docker", "events", *chosen], running))

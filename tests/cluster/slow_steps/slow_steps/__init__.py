@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An imitation, as a plugin of the real vLLM.
 
-A model so large that each step with a part of a prompt takes SLOW_STEP_S; and while `HOLD` exists a collective that no
+A model so large that each step with a part of a prompt takes SLOW_STEP_S, in which its process waits for the GPU by
+looking at it again and again; and while `HOLD` exists a collective that no
 other rank ever joins: it spins, as NCCL does.
 """
 
@@ -27,9 +28,8 @@ def register() -> None:
     step_s, execute = float(os.environ["SLOW_STEP_S"]), CPUWorker.execute_model
 
     def slowly(self: Any, scheduled: Any, *more: Any, **named: Any) -> Any:
-        if scheduled.total_num_scheduled_tokens > _LARGE:
-            time.sleep(step_s)
-        while HOLD.exists():
+        end = time.monotonic() + (step_s if scheduled.total_num_scheduled_tokens > _LARGE else 0)
+        while time.monotonic() < end or HOLD.exists():
             _spin()
         return execute(self, scheduled, *more, **named)
 
