@@ -179,7 +179,8 @@ class Look:
 class Life:
     """at: when the endpoint last proved itself. began: no later the step began that is computed now. rises: of the KV
     gauge since it proved itself, for the same requests. fell: the gauge fell since then, so that its rises may be other
-    clients' prompts. moved: when anything last changed. waits: a canary has had no answer since it proved itself."""
+    clients' prompts. moved: when anything last changed, or may have. waits: since it proved itself, a canary has had no
+    answer."""
 
     at: float
     began: float
@@ -238,7 +239,8 @@ def liveness(life: Life, before: Look, now: Look, probes: Probes) -> tuple[Verdi
         long_step = before.at - life.moved >= _LONG_STEP * probes.patience_s
         fell = not long_step and (life.fell or rose < 0)
         began = life.at if fell else now.at if long_step or rose > 0 else life.began
-        life = replace(life, began=began, rises=rises, fell=fell, moved=now.at)
+        moved = now.at if before.silent_since is None else before.silent_since
+        life = replace(life, began=began, rises=rises, fell=fell, moved=moved)
         if rose > 0 or long_step:
             return _waits(life, now, probes), life
     return ("canary" if idle else _standing(life, before, now, probes)), life

@@ -21,7 +21,7 @@ from .service import Service
 
 _POLL_S = 2.0
 _HEALTH_S = 10.0
-# So many times as often it looks at what stands still: the sooner it sees a step end, the later it must be sure of none.
+# So much more often it looks at what stands still: the sooner it sees the end of a step, the sooner it knows a hang.
 _PATIENT_LOOKS = 3
 # So young an answer is proof enough for a gateway, which waits so long for another one.
 _FRESH_S, _DOUBT_S = 0.3, 1.0
@@ -138,24 +138,21 @@ class Serving:
                     now = await self._look(now)
                 verdict, life = judge.after_canary(verdict, life, answer.canary, before, now, probes)
                 problem = f"a canary failed: {answer.error}"
-                if answer.ok or alone:
-                    # the canary's own tokens are no proof the next time
-                    before = now
+                # the canary's own tokens are no proof the next time
+                before = now if answer.ok or alone else before
                 if alone and verdict == "patient":
                     self._report.update(sick=problem)
-            if verdict in ("alive", "patient"):
-                strikes = 0
+            strikes = strikes + 1 if verdict == "strike" else 0
             if verdict == "alive":
                 self._report.update(sick="")
             elif verdict == "strike":
-                strikes += 1
                 problem = problem or "requests are running, but no token is computed and no process works"
                 self._report.note(f"strike {strikes} of {limits.strikes}: {problem}")
                 self._report.update(sick=problem)
             self._report.update(strikes=strikes)
             pace_s = limits.canary_s / (_PATIENT_LOOKS if verdict == "patient" else 1)
             if verdict == "hung":
-                problem = f"its processes work, and nothing has been computed for {now.at - life.at:.0f} s"
+                problem = f"its processes work, and nothing has been computed for {now.at - life.began:.0f} s"
             if verdict == "hung" or strikes >= limits.strikes:
                 raise RankError(f"the endpoint is dead, whatever {probes.health} says: {problem}")
 
