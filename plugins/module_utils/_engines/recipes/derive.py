@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..._base import worded
-from ..._base.findings import Finding
+from ..._base.findings import Finding, error
 from ..._base.gb10 import facts
 from ..._base.place import Place
 from ..._base.sizes import size
 from ..._facts.models.checkpoint import Checkpoint
+from ..._facts.models.config import ConfigJson
 from ..._facts.models.gguf_files import meant, sizes_to_name
+from ..._facts.models.other_forms import drafter_form
 from ..declaration import RecipeData
 from ..registry import DEFAULT, ENGINES
 from .recipe import parse
@@ -42,6 +44,8 @@ def derive(
         engine = next(name for name, one in ENGINES.items() if one.spec.single_files)
         several = file is None and len([*sizes_to_name(checkpoint["gguf"])]) > 1
         checkpoint = {**checkpoint, "file": found[0], "unnamed": several}
+    elif drafter := drafter_form(repository, ConfigJson(checkpoint["config"])):
+        return None, [error("model-drafter", Place(thing=f"model {repository}"), **drafter._asdict())]
     proposal, findings = ENGINES[engine].propose(checkpoint, names_image, names_template)
     if proposal is None or any(finding.severity == "error" for finding in findings):
         return None, findings

@@ -14,16 +14,15 @@ from ..._base.place import Place
 from ..._base.schema import Spec, check
 from .gguf import GgufError, facts_of, projector_of, read_header
 from .gguf_files import meant, projector_file, whole_files
+from .other_forms import ADAPTER, other_form, weights_of
 from .stored import GGUF, shards_of
 
 CONFIG, QUANTIZATION, INDEX = "config.json", "hf_quant_config.json", "model.safetensors.index.json"
 TOKENIZER = "tokenizer_config.json"
 # The files that are read, and how long each may be: an index names each tensor of a model once, a tokenizer's file may
 # hold its added words.
-WANTED = {CONFIG: 4 << 20, QUANTIZATION: 4 << 20, INDEX: 64 << 20, TOKENIZER: 16 << 20}
+WANTED = {CONFIG: 4 << 20, QUANTIZATION: 4 << 20, INDEX: 64 << 20, TOKENIZER: 16 << 20, ADAPTER: 4 << 20}
 _TEMPLATES = ("chat_template.jinja", "chat_template.json")
-# Beside the safetensors of the hub's form some publishers ship the same weights in their own.
-_SAME_AGAIN = ("consolidated", "original", "adapter_")
 _MOST_BYTES = 1 << 50
 _MOST_FILES = 100_000
 # Numbers of layers, heads and experts; sizes of vocabularies and contexts.
@@ -127,7 +126,12 @@ def checkpoint_of(
     """
     answered = answer or {}
     files = whole_files(sizes)
-    without = files and CONFIG not in texts and not _weights(sizes)
+    adapter = _object(texts[ADAPTER], ADAPTER, repository, source) if ADAPTER in texts else None
+    other = None if files else other_form(repository, sizes, adapter, answered, CONFIG in texts)
+    refusal = error("model-read", f"{repository}, from {source}", **other._asdict()) if other else None
+    if refusal and CONFIG not in texts:
+        raise FleetError(refusal)
+    without = files and CONFIG not in texts and not weights_of(sizes)
     config = {} if without else _object(texts.get(CONFIG), CONFIG, repository, source)
     quantization = _object(texts[QUANTIZATION], QUANTIZATION, repository, source) if QUANTIZATION in texts else {}
     tokenizer = _object(texts[TOKENIZER], TOKENIZER, repository, source) if TOKENIZER in texts else {}
@@ -137,7 +141,7 @@ def checkpoint_of(
         "revision": revision,
         "config": {**config, **(header or {})},
         "quantization": quantization,
-        "weights_bytes": _weights(sizes) or None,
+        "weights_bytes": weights_of(sizes) or None,
         "gated": answered.get("gated") not in (None, False),
         "task": answered.get("pipeline_tag"),
         "library": answered.get("library_name"),
@@ -146,7 +150,10 @@ def checkpoint_of(
         "source": source,
         "gguf": files,
     }
-    return require(raw, Place(thing=f"{repository}, from {source}"))
+    found = require(raw, Place(thing=f"{repository}, from {source}"))
+    if refusal:
+        raise FleetError(refusal)
+    return found
 
 
 def require(data: object, place: Place) -> Checkpoint:
@@ -167,7 +174,7 @@ def read_gguf(
     """What the header of the wanted file says, where the name is clear; empty where there is none, or where it is not
     what its format is. opened: a reader of a file."""
     files = whole_files(sizes)
-    found = meant(files, wanted) if wanted or not _weights(sizes) else []
+    found = meant(files, wanted) if wanted or not weights_of(sizes) else []
     if len(found) != 1:
         return {}
     headers = []
@@ -199,16 +206,6 @@ def require_of(data: object, model: str, revision: str | None) -> Checkpoint:
             remedy="look at that host: it answers for another model than it was asked for",
         )
     )
-
-
-def _weights(sizes: Mapping[str, int]) -> int:
-    """The weights as they are loaded: those at the top, each once."""
-    for ending in (".safetensors", ".bin"):
-        files = [name for name in sizes if "/" not in name and name.endswith(ending)]
-        main = [name for name in files if not name.startswith(_SAME_AGAIN)] or files
-        if main:
-            return sum(sizes[name] for name in main)
-    return 0
 
 
 def _has_draft_layers(index: Mapping[str, Any], config: Mapping[str, Any]) -> bool | None:
