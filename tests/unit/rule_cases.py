@@ -35,6 +35,7 @@ MTP = """--speculative-config '{"method":"mtp","num_speculative_tokens":3}'"""
 NGRAM = """--speculative-config '{"method":"ngram","num_speculative_tokens":4}'"""
 PIECEWISE = """--compilation-config '{"cudagraph_mode":"PIECEWISE"}'"""
 FUSED = """--compilation-config '{"pass_config":{"fuse_gemm_comms":true}}'"""
+NIXL = """--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'"""
 PAIR = {"hosts": 2}
 CACHE = [{"source": "/srv", "target": "/root/.cache/huggingface"}]
 
@@ -553,6 +554,26 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{PLAIN} {FUSED}", "0.28.0"),
         serve(f"{PLAIN} {FUSED}", "0.28.0", host={"sm": 100}),
     ),
+    "X30": (
+        serve(f"{QWEN36_DENSE} {MTP} --enable-prefix-caching", "0.28.0"),
+        serve(f"{QWEN36_DENSE} {MTP} --enable-prefix-caching --no-async-scheduling", "0.28.0"),
+    ),
+    "X34": (
+        serve(f"{PLAIN} --offload-group-size 8", "0.28.0"),
+        serve(f"{PLAIN} --offload-group-size 0", "0.28.0"),
+    ),
+    "X33": (
+        serve(f"{QWEN36_DENSE} {MTP} {NIXL}", "0.28.0"),
+        serve(f"{QWEN36_DENSE} {NIXL}", "0.28.0"),
+    ),
+    "X31": (
+        serve(f"{QWEN36} --enable-eplb --enable-expert-parallel"),
+        serve(f"{QWEN36} --enable-eplb --enable-expert-parallel -tp 2", group=PAIR),
+    ),
+    "X32": (
+        serve(f"{PLAIN} --quantization awq", model={"config": {"architectures": ["Qwen3ForCausalLM"]}}),
+        serve(f"{PLAIN} --quantization fp8", model={"config": {"architectures": ["Qwen3ForCausalLM"]}}),
+    ),
     "X16": (
         serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.24.0"),
         serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.33.0"),
@@ -603,13 +624,19 @@ CASES: dict[str, tuple[Launch, Launch]] = {
 
 # Further launches that trip a rule, by another half of its condition.
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-OFFLOADING = """--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'"""
 MORE: list[tuple[str, Launch]] = [
     ("X28", serve(f"soyrsoyr/Qwen3.8-27B-NVFP4-MTP {MTP}", "0.28.0")),
     ("X29", serve(f"{PLAIN} {FUSED}", "0.33.0")),
+    ("X30", serve(f"{QWEN36_DENSE} {DFLASH}", "0.28.0")),
+    ("X31", serve(f"{QWEN36} --enable-eplb -tp 2", group=PAIR)),
+    (
+        "X31",
+        serve(f"{QWEN36} --enable-expert-parallel -tp 2 --eplb-config '{{\"num_redundant_experts\": 8}}'", group=PAIR),
+    ),
+    ("X32", serve(f"{PLAIN} -q gptq_marlin", model={"config": {"architectures": ["Qwen3ForCausalLM"]}})),
     ("R081", serve(CODER_NEXT)),
     ("R037", run("vllm-node:1", f"vllm serve {NANO} --reasoning-parser nano_v3", vllm_version="0.18.0")),
-    ("X19", serve(f"{PLAIN} {OFFLOADING}", "0.33.0", env=EXPANDABLE)),
+    ("X19", serve(f"{PLAIN} {NIXL}", "0.33.0", env=EXPANDABLE)),
     ("R119", serve(f"{GEMMA_MOE} -pp 2", group=PAIR)),
     ("R044", serve(f"{QWEN36} {draft(method='mtp', model='a/head', num_speculative_tokens=3)}")),
     ("R012", run(UPSTREAM, "openai/whisper-large-v3", model={"architecture": "WhisperForConditionalGeneration"})),

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import require
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.parameters import drafter_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 
@@ -91,3 +94,104 @@ def test_expert_parallelism_is_not_answered_with_replicas() -> None:
     assert "replicas: 2 in the service" not in shown and "spreads the experts" in shown
     plain = planned("gpt-oss-120b", ("spark-2", "spark-3"), flags={"data-parallel-size": 2})
     assert "write replicas: 2 in the service" in text_of(plain, "group-data-parallel")
+
+
+# what `--quantization` makes of a checkpoint in 16 bits, and between which parts of the whole it comes to: of a dense
+# model, of which the embeddings are a fifth, and of a mixture, of which nearly all are experts
+DENSE, MIXTURE = "qwen3-1.7b", "Qwen/Qwen3-30B-A3B"
+ONLINE: list[tuple[str, dict[str, Any], tuple[float, float], tuple[float, float]]] = [
+    ("fp8", {}, (0.47, 0.55), (0.5, 0.6)),
+    ("fp8_per_block", {}, (0.47, 0.55), (0.5, 0.6)),
+    ("mxfp8", {}, (0.47, 0.55), (0.5, 0.6)),
+    ("mxfp4", {}, (0.3, 0.4), (0.27, 0.35)),
+    ("int8_per_channel_weight_only", {}, (1, 1), (0.5, 0.6)),
+    ("experts_int8", {}, (1, 1), (0.5, 0.6)),
+    ("nvfp4_per_token", {}, (1, 1), (0.28, 0.4)),
+    ("online", {"moe": "fp8_per_block"}, (1, 1), (0.5, 0.6)),
+    ("online", {"linear": {"weight": "fp8_per_block_static"}, "moe": "mxfp4"}, (0.47, 0.55), (0.27, 0.4)),
+    ("fp8_per_tensor", {"moe": {"weight": "mxfp4"}}, (0.47, 0.55), (0.27, 0.4)),
+    ("online", {"targets": {"*.mlp.*": "fp8_per_block"}}, (1, 1), (1, 1)),
+    ("torchao", {}, (1, 1), (1, 1)),
+]
+
+
+def mixture(flags: dict[str, Any]) -> dict[str, Any]:
+    config = {
+        **{"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_hidden_layers": 48},
+        **{"hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128},
+        **{"vocab_size": 151936, "num_experts": 128, "moe_intermediate_size": 768, "intermediate_size": 6144},
+        **{"num_experts_per_tok": 8, "max_position_embeddings": 40960},
+    }
+    written = {"model": MIXTURE, "hosts": ["titan"], "port": 8000, "flags": flags}
+    written["image"] = {"reference": "vllm/vllm-openai:v0.33.0"}
+    read = require(
+        {
+            **{"repository": MIXTURE, "revision": "0" * 40, "config": config, "weights_bytes": 61_066_575_872},
+            **{"source": "a test", "chat_template": True},
+        },
+        Place(),
+    )
+    library = replace(LIBRARY, checkpoints={MIXTURE: read})
+    titan = {"address": "192.0.2.1", "port": 22, "variables": {"fleet_services": {"x": written}}}
+    return plan_fleet({"hosts": {"titan": titan}, "folder": "."}, library)
+
+
+@pytest.mark.parametrize(("quantization", "settings", "dense", "experts"), ONLINE)
+def test_each_way_of_quantizing_while_loading_is_weighed(
+    quantization: str, settings: dict[str, Any], dense: tuple[float, float], experts: tuple[float, float]
+) -> None:
+    """All but FP8's had been planned in 16 bits."""
+    flags = {"quantization": quantization, **({"quantization-config": settings} if settings else {})}
+    image = {"reference": "vllm/vllm-openai:v0.33.0"}
+    whole, made = planned(DENSE, image=image), planned(DENSE, image=image, flags=flags)
+    assert dense[0] <= weights(made) / weights(whole) <= dense[1]
+    assert experts[0] <= weights(mixture(flags)) / weights(mixture({})) <= experts[1]
+
+
+def test_layers_that_are_left_out_make_the_size_less_certain() -> None:
+    lines = [
+        mixture({"quantization": "online", "quantization-config": {"moe": "fp8_per_block", "ignore": ignored}})[
+            "hosts"
+        ]["titan"]["memory"]["x"]["weights"]
+        for ignored in ([], ["*.layers.0.*"])
+    ]
+    assert lines[0]["high"] < 0.6 * 61_066_575_872 < 0.99 * 61_066_575_872 < lines[1]["high"]
+
+
+@pytest.mark.parametrize("word", ["float32", "float"])
+def test_weights_in_32_bits_take_twice_the_memory(word: str) -> None:
+    """They had been planned as in 16."""
+    plain, doubled = (mixture(flags)["hosts"]["titan"]["memory"]["x"] for flags in ({}, {"dtype": word}))
+    assert doubled["weights"]["expected"] == pytest.approx(2 * plain["weights"]["expected"], rel=0.02)
+    assert doubled["runtime"]["expected"] > plain["runtime"]["expected"]
+
+
+@pytest.mark.parametrize("word", ["auto", "bfloat16", "half"])
+def test_other_words_for_16_bits_change_nothing(word: str) -> None:
+    assert weights(planned(DENSE, flags={"dtype": word})) == weights(planned(DENSE))
+
+
+def test_copies_of_experts_are_weighed() -> None:
+    """64 copies beside 256 experts are a fourth of them, in each layer; nothing was counted."""
+    recipe, hosts = "qwen3.5-122b-a10b-fp8", ("spark-2", "spark-3")
+    flags = {"enable-expert-parallel": True, "enable-eplb": True}
+
+    def on_one(**more: Any) -> int:
+        plan = planned(recipe, hosts, flags={**flags, **more})
+        return int(plan["hosts"]["spark-2"]["memory"]["x"]["weights"]["expected"])
+
+    by_map, dotted = (
+        on_one(**{"eplb-config": {"num_redundant_experts": 64}}),
+        on_one(**{"eplb-config.num_redundant_experts": 64}),
+    )
+    assert by_map == dotted
+    assert 12 * GIB < by_map - on_one() < 15 * GIB
+
+
+@pytest.mark.parametrize(("written", "each"), [("fp8", 1.0), ("nvfp4", 0.5625)])
+def test_a_quantized_copy_of_the_output_layer_is_weighed(written: str, each: float) -> None:
+    recipe, image = "qwen3.6-27b-nvfp4", {"reference": "vllm/vllm-openai:v0.33.0"}
+    mtp = {"method": "mtp", "num_speculative_tokens": 3}
+    plain = planned(recipe, image=image, flags={"speculative-config": mtp})
+    copy = planned(recipe, image=image, flags={"speculative-config": {**mtp, "draft_lm_head_quantization": written}})
+    assert weights(copy) - weights(plain) == pytest.approx(248320 * 5120 * each, rel=0.01)

@@ -15,7 +15,7 @@ from ..._base.place import Place
 from ..._base.sizes import gib, is_bytes, quantity, size
 from ..._facts.models.config import ConfigJson
 from ..._facts.models.facts import model_of, table_on_disk
-from ..._facts.models.parameters import drafter_bytes, encoder_bytes, size_of_weights, stages
+from ..._facts.models.parameters import Made, drafter_bytes, encoder_bytes, size_of_weights, stages
 from ..._facts.models.purpose import CHAT, TRANSCRIBE
 from ..interface import EMPTY_POOL
 from ..memory.boots import boot_key, own_calibration
@@ -33,6 +33,7 @@ from .kv.release import requested_bytes
 from .placement import ESTIMATE, ESTIMATES_SINCE, group_layers
 from .runner import VARIABLE, Service, start, without_images
 from .text.flags import draft_repository
+from .while_loading import copies_of, made_of
 
 # vLLM's own choices for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
 # `kv` (vllm/engine/arg_utils.py, _set_default_max_num_seqs_and_batched_tokens_args).
@@ -245,7 +246,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
         flashinfer=_flashinfer(placed, config, values),
         estimates_graphs=not eager and _estimates_graphs(placed),
         pool_weight=workload.get("pool_weight", 1),
-        activations=None if config is None else peak(config, begins),
+        activations=None if config is None else peak(config, begins) * (2 if _in_32_bits(placed) else 1),
         takes_images=config is not None and takes_images(config) and not without_images(values),
         reads_layers=begins.read_layers > 0,
         drafts_recurrent=bool(kv and kv.model.recurrent and kv.layout.settings.drafters),
@@ -309,12 +310,13 @@ def _weights(placed: Placed, *, drafts: bool) -> _Weights:
     if placed.config is None:
         return _Weights(None if known is None else known + _drafter_bytes(placed))
     values = {name: decided.value for name, decided in placed.flags.items()}
-    drafter = _drafter_bytes(placed) - (encoder_bytes(placed.config) if without_images(values) else 0)
+    made = _made(placed)
+    named = model["repository"], model["quantization"]
+    found = size_of_weights(placed.config, *named, drafts=drafts, made=made)
+    copies = _copies(placed)
+    drafter = _drafter_bytes(placed) + copies - (encoder_bytes(placed.config) if without_images(values) else 0)
     whole = None if known is None else known + drafter
-    online = _online(placed)
-    named = ("", online) if online else (model["repository"], model["quantization"])
-    found = size_of_weights(placed.config, *named, drafts=drafts)
-    if found is None or (known is not None and online is None):
+    if found is None or (known is not None and made is None):
         return _Weights(whole, copied=found.copied if found else None)
     source = f"estimated: parameters by config.json, quantized as {found.quantized}"
     return _Weights(found.expected + drafter, (found.low + drafter, found.high + drafter), source, found.copied)
@@ -378,11 +380,13 @@ def _has_own_drafter(placed: Placed) -> bool:
 def _recorded(placed: Placed, record: Calibration | None) -> Calibration | None:
     """The recipe's record as it holds for this service: with a drafter of the service's own on top, and not where the
     service has vLLM quantize weights that the record has in 16 bits."""
-    if record is None or (_online(placed) and "quantization" not in placed.recipe["flags"]):
+    own = {"quantization", "quantization-config", "dtype"} & placed.recipe["flags"].keys()
+    if record is None or (_made(placed) and not own):
         return None
     if record.weights is None:
         return record
-    return record if _has_own_drafter(placed) else replace(record, weights=record.weights + _drafter_bytes(placed))
+    more = 0 if _has_own_drafter(placed) else _drafter_bytes(placed)
+    return replace(record, weights=record.weights + more + _copies(placed) // len(placed.hosts))
 
 
 def _drafter_unknown(placed: Placed, flags: Mapping[str, object]) -> Iterator[Finding]:
@@ -394,11 +398,27 @@ def _drafter_unknown(placed: Placed, flags: Mapping[str, object]) -> Iterator[Fi
         )
 
 
-def _online(placed: Placed) -> str | None:
-    """The quantization that vLLM makes itself while it loads a checkpoint in 16 bits; None for one that has its own."""
-    written = placed.flags.get("quantization")
-    has_own = placed.model["quantization"] or ConfigJson(placed.config or {}).quantization
-    return "fp8" if written and not has_own and str(written.value).startswith("fp8") else None
+def _made(placed: Placed) -> Made | None:
+    """What vLLM makes of the weights itself; None for a checkpoint that has a quantization of its own."""
+    config = ConfigJson(placed.config or {})
+    has_own = placed.model["quantization"] or config.quantization
+    made = made_of({name: option.value for name, option in placed.flags.items()}, has_own=bool(has_own))
+    return None if made and made.linear == "none" and not config.is_mixture else made
+
+
+def _in_32_bits(placed: Placed) -> bool:
+    made = _made(placed)
+    return made is not None and made.whole == "float32"
+
+
+def _copies(placed: Placed) -> int:
+    """Of experts and of the output layer, of the whole model."""
+    if placed.config is None:
+        return 0
+    flags, made = {name: option.value for name, option in placed.flags.items()}, _made(placed)
+    sized = size_of_weights(placed.config, placed.model["repository"], placed.model["quantization"])
+    algorithm = made.experts if made else sized.quantized if sized else "none"
+    return sum(copies_of(flags, placed.config, algorithm))
 
 
 def _assumed(placed: Placed, kv: ServiceKv | None) -> str | None:

@@ -19,6 +19,8 @@ from .drafting import method_of
 # 128 with one of 2 bytes and half a byte for the zero.
 _FP8, _NVFP4, _MXFP4, _INT4, _INT8, _WHOLE = 1.0003, 0.5625, 0.53125, 0.5195, 1.0157, 2.0
 _ALGORITHMS = {"fp8": _FP8, "nvfp4": _NVFP4, "mxfp4": _MXFP4, "int4": _INT4, "int8": _INT8, "none": _WHOLE}
+# Of what vLLM itself makes: a scale of 32 elements, one of 64, and 32 bits.
+_ALGORITHMS |= {"mxfp8": 1.03125, "nf4": 0.5625, "float32": 4.0}
 # What a repository's name says, where neither its config.json nor its recipe does.
 _NAMES: tuple[tuple[str, str], ...] = data_table("algorithms_by_name")
 # What publishers themselves trained or published these in; their repositories' names don't say so.
@@ -39,6 +41,17 @@ class WeightsSize:
     high: int
     quantized: str
     copied: int
+
+
+@dataclass(frozen=True)
+class Made:
+    """What an engine makes of weights in 16 bits while it loads them: algorithms of the linear layers, of the experts,
+    and of all else. some: whether layers are left out."""
+
+    linear: str
+    experts: str
+    some: bool = False
+    whole: str = "none"
 
 
 @dataclass
@@ -72,13 +85,20 @@ class Parameters:
 
 
 def size_of_weights(
-    config: Mapping[str, object], repository: str = "", quantization: str | None = None, *, drafts: bool = False
+    config: Mapping[str, object],
+    repository: str = "",
+    quantization: str | None = None,
+    *,
+    drafts: bool = False,
+    made: Made | None = None,
 ) -> WeightsSize | None:
     """The weights' size; None where config.json lacks the shape. quantization: the checkpoint's method. drafts: whether
-    the prediction layers are loaded, which vLLM leaves out otherwise."""
+    the prediction layers are loaded, which vLLM leaves out otherwise. made: of them while they are loaded."""
     counted = parameters(config)
     if counted is None:
         return None
+    if made:
+        return _size_of_made(counted, made, counted.drafting if drafts else 0)
     algorithm = _algorithm(config, repository, quantization)
     each, drafting = _ALGORITHMS[algorithm], counted.drafting if drafts else 0
     kept, whole = _WHOLE * counted.kept, _WHOLE * counted.output
@@ -100,6 +120,23 @@ def size_of_weights(
         high=round((1 + _SHAPES) * high),
         quantized=algorithm,
         copied=round(_WHOLE * counted.copied),
+    )
+
+
+def _size_of_made(counted: Parameters, made: Made, drafting: float) -> WeightsSize:
+    linear, experts, whole = (_ALGORITHMS[name] for name in (made.linear, made.experts, made.whole))
+    varying = counted.varying + drafting
+    kept, main = whole * (counted.kept + counted.output), counted.main - counted.routed
+    least = kept + linear * (main + varying) + experts * counted.routed
+    most = kept + (whole if made.some else linear) * (main + counted.routed) + whole * varying
+    most = max(least, most + (0 if made.some else (experts - linear) * counted.routed))
+    quantized = made.linear if made.linear == made.experts else f"{made.linear}, and the experts as {made.experts}"
+    return WeightsSize(
+        low=round((1 - _SHAPES) * (least - (whole - linear) * counted.output)),
+        expected=round(most if made.some else least),
+        high=round((1 + _SHAPES) * most),
+        quantized=quantized,
+        copied=round(whole * counted.copied),
     )
 
 

@@ -96,3 +96,11 @@ def nvfp4_drafter(launch: Launch) -> Hits:
     own = "nvfp4" in drafter.lower() and launch.method in ("mtp", "eagle", "eagle3")
     if (built_in or own) and _graphs(launch) != "NONE" and not launch.speculation.get("enforce_eager"):
         yield Hit(argv("--speculative-config"), show(drafter or launch.model.repository))
+
+
+@rule("X30")
+def drafts_and_kept_states(launch: Launch) -> Hits:
+    """Speculation with prefix caching on a hybrid model."""
+    ahead = launch.before("0.26.0") or launch.switch("--async-scheduling") is not False
+    if launch.method and launch.model.hybrid and launch.prefix_caching and ahead:
+        yield Hit(argv("--speculative-config"), f"method {launch.method} with prefix caching")

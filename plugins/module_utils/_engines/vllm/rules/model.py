@@ -89,6 +89,19 @@ def gemma4_moe_is_solo(launch: Launch) -> Hits:
         yield Hit(argv("--pipeline-parallel-size"), f"{stages:.0f}")
 
 
+@rule("X31")
+def balanced_experts(launch: Launch) -> Hits:
+    """Experts balanced over ranks that do not share them out."""
+    balanced = launch.switch("--enable-eplb")
+    ranks = (launch.number("--tensor-parallel-size") or 1) * (launch.number("--data-parallel-size") or 1)
+    if balanced and not launch.switch("--enable-expert-parallel"):
+        yield Hit(argv("--enable-eplb"), "without --enable-expert-parallel")
+    elif balanced and ranks == 1:
+        yield Hit(argv("--enable-eplb"), "on one rank")
+    elif not balanced and launch.command.json("--eplb-config").get("num_redundant_experts"):
+        yield Hit(argv("--eplb-config"), "num_redundant_experts without --enable-eplb")
+
+
 @rule("R121")
 def local_media(launch: Launch) -> Hits:
     """Media from files without a folder or a limit, or with the whole file system open."""
