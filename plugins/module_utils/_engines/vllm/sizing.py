@@ -246,7 +246,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
         flashinfer=_flashinfer(placed, config, values),
         estimates_graphs=not eager and _estimates_graphs(placed),
         pool_weight=workload.get("pool_weight", 1),
-        activations=None if config is None else peak(config, begins) * (2 if _in_32_bits(placed) else 1),
+        activations=_activations(placed, config, begins),
         takes_images=config is not None and takes_images(config) and not without_images(values),
         reads_layers=begins.read_layers > 0,
         drafts_recurrent=bool(kv and kv.model.recurrent and kv.layout.settings.drafters),
@@ -406,9 +406,9 @@ def _made(placed: Placed) -> Made | None:
     return None if made and made.linear == "none" and not config.is_mixture else made
 
 
-def _in_32_bits(placed: Placed) -> bool:
-    made = _made(placed)
-    return made is not None and made.whole == "float32"
+def _activations(placed: Placed, config: Mapping[str, object] | None, begins: Start) -> int | None:
+    in_16_bits, made = None if config is None else peak(config, begins), _made(placed)
+    return 2 * in_16_bits if in_16_bits and made and made.whole == "float32" else in_16_bits
 
 
 def _copies(placed: Placed) -> int:
