@@ -562,6 +562,10 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{PLAIN} --offload-group-size 8", "0.28.0"),
         serve(f"{PLAIN} --offload-group-size 0", "0.28.0"),
     ),
+    "X35": (
+        serve(f"""{PLAIN} --speculative-config '{{"num_speculative_tokens": 3}}'"""),
+        serve(f"{PLAIN} {NGRAM}"),
+    ),
     "X33": (
         serve(f"{QWEN36_DENSE} {MTP} {NIXL}", "0.28.0"),
         serve(f"{QWEN36_DENSE} {NIXL}", "0.28.0"),

@@ -242,3 +242,37 @@ def test_an_option_that_is_written_elsewhere_is_refused(
     engine: str, flags: dict[str, Any], rule: str, tmp_path: Path
 ) -> None:
     assert rule in errors_of(plan_of(engine, tmp_path, flags, "service"))
+
+
+SPECULATION = {"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 4}
+# The same by vLLM's short options (since 0.22.0), and with dashes in the keys, which it takes for this map alone.
+SHORT = [
+    {"spec-method": "draft_model", "spec-model": "Qwen/Qwen3-0.6B", "spec-tokens": 4},
+    {"spec_method": "draft_model", "spec_model": "Qwen/Qwen3-0.6B", "spec_tokens": 4},
+    {"speculative-config": {"method": "draft_model", "num-speculative-tokens": 4}, "spec-model": "Qwen/Qwen3-0.6B"},
+    {"speculative_config": json.dumps({key.replace("_", "-"): value for key, value in SPECULATION.items()})},
+    {
+        "speculative-config.num-speculative-tokens": 4,
+        "spec_model": "Qwen/Qwen3-0.6B",
+        "speculative_config.method": "draft_model",
+    },
+]
+
+
+@pytest.mark.parametrize("written", SHORT)
+def test_the_short_options_of_speculation_are_its_map(written: dict[str, Any]) -> None:
+    """They had passed unseen: no drafter was staged, weighed or sized."""
+    assert normal_options(written, Place(option="flags")) == ({"speculative-config": SPECULATION}, [])
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"spec-tokens": 4, "speculative-config": {"num_speculative_tokens": 5}},
+        {"spec-method": "mtp", "speculative_config.method": "dflash"},
+        {"spec-method": "mtp", "spec_method": "dflash"},
+    ],
+)
+def test_a_short_option_that_contradicts_the_map_is_refused(written: dict[str, Any]) -> None:
+    _, findings = normal_options(written, Place(service="x", option="flags"))
+    assert [finding.rule for finding in findings] == ["option-written-twice"]

@@ -379,3 +379,15 @@ def test_any_facts_have_an_answer(facts: dict[str, Any], env: dict[str, str]) ->
 def test_absurd_words(words: list[str]) -> None:
     findings = lint_map({"argv": ["vllm", "serve", "m", *words], "vllm_version": "0.24.0"})
     assert all(len(finding["found"]) < 300 for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [("--tp", "--tensor-parallel-size"), ("--pp", "--pipeline-parallel-size"), ("--cc", "--compilation-config")],
+)
+@pytest.mark.parametrize("version", ["0.33.0", None])
+def test_a_short_form_with_two_dashes_is_the_option_that_it_is_short_for(
+    short: str, long: str, version: str | None
+) -> None:
+    """A service's flags have no dashes, so that the short form itself, which was the remedy, can't be written there."""
+    assert only([short, "2"], version)["remedy"] == f'write "{long}"'

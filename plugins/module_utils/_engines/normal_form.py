@@ -19,9 +19,16 @@ from .._base.place import Place
 _BARE_SIZE = re.compile(r'("(?:[^"\\]|\\.)*")|\b(\d+(?:\.\d+)?)([kKmMgGtT])\b')
 
 
+# vLLM's short options for keys of this map (vllm/engine/arg_utils.py, create_speculative_config, since 0.22.0), whose
+# own keys may have dashes too.
+_SPECULATION = "speculative-config"
+_SHORT = {"spec-method": "method", "spec-model": "model", "spec-tokens": "num_speculative_tokens"}
+
+
 def normal_name(name: str) -> str:
     """The option that a key belongs to: ``speculative_config.method`` is a part of ``speculative-config``."""
-    return name.partition(".")[0].replace("_", "-")
+    option = name.partition(".")[0].replace("_", "-")
+    return _SPECULATION if option in _SHORT else option
 
 
 def normal_options(written: Mapping[str, object], place: Place) -> tuple[dict[str, Any], list[Finding]]:
@@ -76,9 +83,14 @@ def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, Any]:
 
 def _value_of(keys: list[str], written: Mapping[str, object]) -> tuple[Any, list[str]]:
     """The value that all spellings of an option come to, and the spellings that contradict each other."""
-    whole = [key for key in keys if "." not in key]
-    parts = [key for key in keys if "." in key]
+    whole = [key for key in keys if not _path(key)]
+    parts = [key for key in keys if _path(key)]
     values = [_whole(written[key]) for key in whole if written[key] is not None or not parts]
+    if normal_name(keys[0]) == _SPECULATION:
+        values = [
+            {str(key).replace("-", "_"): item for key, item in value.items()} if isinstance(value, Mapping) else value
+            for value in values
+        ]
     if len(values) > 1 and any(value != values[0] for value in values):
         return values[0], whole
     if not parts:
@@ -87,9 +99,17 @@ def _value_of(keys: list[str], written: Mapping[str, object]) -> tuple[Any, list
         return values[0], keys[:2]
     value = _copy(values[0]) if values else {}
     for key in parts:
-        if not _set(value, key.split(".")[1:], _part(written[key])):
+        if not _set(value, _path(key), _part(written[key])):
             return value, [*whole[:1], *parts][:4]
     return value, []
+
+
+def _path(name: str) -> list[str]:
+    """The keys below its option that a name leads to."""
+    option, *path = name.split(".")
+    if short := _SHORT.get(option.replace("_", "-")):
+        return [short, *path]
+    return [path[0].replace("-", "_"), *path[1:]] if path and normal_name(name) == _SPECULATION else path
 
 
 def _whole(value: object) -> Any:

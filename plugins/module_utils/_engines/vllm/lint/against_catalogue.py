@@ -11,7 +11,7 @@ from ..text.command import MODULE, Command, Given, Words
 from ..text.values import variable_expects
 from .names import name_findings
 from .option_values import value_findings
-from .wording import CatalogueView, cut, error, history, judged, meant, warning
+from .wording import CatalogueView, cut, error, history, judged, meant, option_meant, warning
 
 # What the catalogue says of a name, and the table of misleading names says better.
 _LESS = ("catalogue-unknown-option", "catalogue-unknown-variable", "catalogue-wrong-value")
@@ -190,7 +190,7 @@ def _unknown_option(view: CatalogueView, given: Given) -> Finding:
         place=place,
         found=history("option", known),
         expected=f"an option of vLLM {view.release.version}",
-        remedy=view.gone(known) or meant(given.spelling, view.release.spellings),
+        remedy=view.gone(known) or option_meant(given.spelling, view.release.spellings),
         reason="vLLM refuses the whole command" if view.own else "unless this image's own build adds it",
         source=view.source,
     )
@@ -248,7 +248,7 @@ def _never_known(
 ) -> Iterator[Finding]:
     for given in command.given:
         if given.option is None and not given.ambiguous and catalogue.option_range(given.spelling) is None:
-            remedy = meant(given.spelling, catalogue.newest.spellings)
+            remedy = option_meant(given.spelling, catalogue.newest.spellings)
             found, expected = history("option", None), "an option of vLLM"
             yield judged(
                 rule="catalogue-unknown-option",

@@ -3,12 +3,12 @@
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from ...._base.findings import Severity, finding
-from ..catalogue.releases import Catalogue, Release
+from ..catalogue.releases import Catalogue, Option, Release
 from ..catalogue.version import Range, parse
 
 _PREFIX = re.compile(r"^(VLLM_|--?(no-)?)")
@@ -67,6 +67,12 @@ def meant(word: str, known: Iterable[str]) -> str:
     if close:
         return f'write "{names[close[0]]}"'
     return "known are: " + ", ".join(sorted(names.values())) if len(names) <= _SHORT_LIST else "drop it"
+
+
+def option_meant(word: str, spellings: Mapping[str, tuple[Option, bool]]) -> str:
+    """The same of an option; a short form with two dashes, ``--tp``, means the option that it is short for."""
+    short = spellings.get("-" + word.lstrip("-"))
+    return f'write "{short[0].name}"' if short else meant(word, spellings)
 
 
 def cut(text: str, length: int = _SHOWN) -> str:
