@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.derive import derive
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import read_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import checkpoint_of
+from lab.vllm.gguf_files import header
 from unit.test_any_model import COMMIT, SMALL, one, planned
 
 GB = 1_000_000_000
@@ -187,3 +190,22 @@ def test_a_model_is_no_drafter(architecture: str) -> None:
     assert not [
         row for row in derive(read({"model.safetensors": GB}, {}, config_json=config))[1] if row.severity == "error"
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "named"),
+    [
+        ("adapter", {"general.base_model.0.repo_url": "https://huggingface.co/Qwen/Qwen3-8B"}, "of Qwen/Qwen3-8B"),
+        ("adapter", {"general.base_model.0.repo_url": "{{ lookup('env', 'HOME') }}"}, "does not name"),
+        ("adapter", {}, "does not name"),
+        ("imatrix", {}, '"imatrix"'),
+    ],
+)
+def test_a_gguf_file_of_another_type_is_no_model(tmp_path: Path, kind: str, base: dict[str, Any], named: str) -> None:
+    """An adapter had been planned as a model, with all that was left of the host as its pool."""
+    file = tmp_path / "it-F16.gguf"
+    text, size = header({"general.architecture": "llama", "general.type": kind, **base}, {"x.lora_a": ("F32", [4, 4])})
+    file.write_bytes(text + bytes(size))
+    with pytest.raises(FleetError) as refusal:
+        read_folder(tmp_path, "someone/it", "a folder")
+    assert named in str(refusal.value) and "lookup" not in str(refusal.value)

@@ -14,7 +14,7 @@ from ..._base.place import Place
 from ..._base.schema import Spec, check
 from .gguf import GgufError, facts_of, projector_of, read_header
 from .gguf_files import meant, projector_file, whole_files
-from .other_forms import ADAPTER, other_form, weights_of
+from .other_forms import ADAPTER, gguf_form, other_form, weights_of
 from .stored import GGUF, shards_of
 
 CONFIG, QUANTIZATION, INDEX = "config.json", "hf_quant_config.json", "model.safetensors.index.json"
@@ -172,7 +172,7 @@ def read_gguf(
     sizes: Mapping[str, int], wanted: str | None, opened: Callable[[str], AbstractContextManager[Read]]
 ) -> dict[str, Any]:
     """What the header of the wanted file says, where the name is clear; empty where there is none, or where it is not
-    what its format is. opened: a reader of a file."""
+    what its format is. opened: a reader of a file. Raises FleetError for a file of another kind, as an adapter."""
     files = whole_files(sizes)
     found = meant(files, wanted) if wanted or not weights_of(sizes) else []
     if len(found) != 1:
@@ -183,6 +183,8 @@ def read_gguf(
         for part in [*shards_of(found[0]), *([eye] if eye else [])]:
             with opened(part) as read:
                 headers.append(read_header(read))
+        if other := gguf_form(headers[0].metadata):
+            raise FleetError(error("model-read", found[0], **other._asdict()))
         of_eye = projector_of(headers.pop()) if eye else {}
         return {**facts_of(headers), **of_eye, "file": found[0]}
     except GgufError:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a repository or a folder holds that is no model to serve: an adapter, a drafter, another program's files."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -97,6 +98,22 @@ def drafter_form(repository: str, config: ConfigJson) -> OtherForm | None:
         f"{config.architecture}, a drafter, which guesses the tokens of another model",
         "the model that it was made for",
         f"name that model, and write flags: {{speculative-config: {{model: {repository}, num_speculative_tokens: 3}}}}",
+    )
+
+
+def gguf_form(metadata: Mapping[str, object]) -> OtherForm | None:
+    """What a GGUF file is by its header, in place of a model."""
+    kind = metadata.get("general.type", "model")
+    if kind == "model":
+        return None
+    base = str(metadata.get("general.base_model.0.repo_url")).rstrip("/").split("/")[-2:]
+    known = re.fullmatch(_REPOSITORY, "/".join(base))
+    of = f"of {'/'.join(base)}" if known else "of a model that it does not name"
+    found = f"a LoRA adapter {of}" if kind == "adapter" else f"a GGUF file of type {json.dumps(str(kind)[:30])}"
+    return OtherForm(
+        f"{found}, and no model",
+        "the GGUF file of a model",
+        "name the model that it belongs to; llama-server's option lora loads an adapter",
     )
 
 
