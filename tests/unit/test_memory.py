@@ -51,6 +51,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.runner import Service, start
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.sizing import held_in_flight
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.config import ConfigJson
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from hypothesis import given
 from hypothesis import strategies as st
@@ -252,6 +253,30 @@ def test_the_documentation_has_the_median_and_the_worst_of_each_term(term: str, 
     page = (SHIPPED_RECIPES.parent / "docs" / "memory.md").read_text("utf-8")
     figures = f"| {len(off)} | {statistics.median(off):.2f} | {max(off):.2f} |"
     assert any(figures in row for row in page.splitlines() if row.startswith(f"| {term}") or "V2" in row), figures
+
+
+def parts_of(config: dict[str, Any]) -> set[str]:
+    """Which terms of P a configuration has."""
+    read = ConfigJson(config)
+    keys = {"kv_lora_rank": "latent", "linear_num_key_heads": "delta net", "mamba_num_heads": "mamba"}
+    found = {part for key, part in keys.items() if read.text.get(key)} | {"sampler"}
+    found |= {"experts" if read.is_mixture else "dense"}
+    if takes_images(config):
+        found |= {"gemma's encoder" if str(read.architecture).startswith("Gemma4") else "encoder"}
+    return found
+
+
+def test_each_term_of_a_shipped_configuration_is_shown_by_a_start() -> None:
+    """Within 0.18 GiB, as the test of each start has it."""
+    shown = {part for boot in BOOTS["profiled"] for part in parts_of(config_of(boot))}
+    configs = {path.stem: json.loads(path.read_text("utf-8")) for path in (SHIPPED_RECIPES / "configs").glob("*.json")}
+    unseen = {}
+    for name, config in configs.items():
+        if peak(config, Start(8192, 8)) is None:
+            unseen[name] = "no hidden_size"
+        elif lacking := parts_of(config) - shown:
+            unseen[name] = ", ".join(sorted(lacking))
+    assert len(configs) > 50 and unseen == {}
 
 
 # --- the pool's middle -----------------------------------------------------------------------------------------------
