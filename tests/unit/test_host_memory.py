@@ -161,7 +161,7 @@ def test_a_part_of_the_pool_that_vllm_takes_for_images_is_pinned_on_top() -> Non
         row["value"]
         for plan in plans
         for row in plan["services"]["x"]["explain"]
-        if row["key"] == "flag kv-cache-memory-bytes"
+        if row["name"] == "kv-cache-memory-bytes"
     ]
     assert [plan["services"]["x"]["kv"]["tokens"] for plan in plans] == [plans[0]["services"]["x"]["kv"]["tokens"]] * 2
     assert pinned[1] - pinned[0] == 2 * GIB

@@ -97,7 +97,7 @@ def test_no_service_is_given_less_than_it_is_expected_to_take() -> None:
     plan = planned(services)
     for name in services:
         lines = plan["hosts"]["titan"]["memory"][name]
-        [row] = [row for row in plan["services"][name]["explain"] if row["key"] == "flag gpu-memory-utilization"]
+        [row] = [row for row in plan["services"][name]["explain"] if row["name"] == "gpu-memory-utilization"]
         need = sum(lines[part]["expected"] for part in ("weights", "runtime", "graphs", "kv_pool"))
         assert row["value"] * 127_601_452 * 1024 >= need
         assert "at least" in row["reason"] or "at most" in row["reason"]

@@ -79,7 +79,7 @@ def test_every_value_names_who_wants_it_and_why() -> None:
     for recipe in SINGLE:
         plan = planned({"titan": recipe}, workload={"max_model_len": 4096}, env={"OMP_NUM_THREADS": "2"})
         assert [
-            row["key"] for row in plan["services"]["titan"]["explain"] if not (row["origin"] and row["reason"])
+            row["name"] for row in plan["services"]["titan"]["explain"] if not (row["origin"] and row["reason"])
         ] == []
 
 

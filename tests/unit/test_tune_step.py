@@ -61,8 +61,8 @@ def test_what_no_search_is_for_is_refused(sources: Sources, change: dict[str, An
 def test_the_settings_that_are_tried_begin_with_what_the_plan_has(search: step.Search) -> None:
     """By `services.chat.flags`, whose reasons are in `explain`."""
     service = search.plan["services"]["chat"]
-    rows = [(row["key"], row["value"]) for row in service["explain"] if row["key"].startswith("flag ")]
-    assert rows and rows == [(f"flag {key}", value) for key, value in service["flags"].items()]
+    rows = [(row["name"], row["value"]) for row in service["explain"] if row["kind"] == "flag"]
+    assert rows and rows == [*service["flags"].items()]
 
 
 def test_what_serves_now_comes_first_and_what_the_plan_refuses_is_kept(search: step.Search) -> None:

@@ -176,9 +176,10 @@ class Costs(TypedDict):
 
 
 class Explained(TypedDict):
-    """A value of a service, who wrote it, and why."""
+    """A value of a service, who wrote it, and why. kind: flag or env. name: of the option or variable."""
 
-    key: str
+    kind: str
+    name: str
     value: Any
     origin: str
     reason: str

@@ -542,6 +542,7 @@ class PhoenixSlice(TypedDict):
     inventory: str
     tool: str
     url: str
+    port: int | None
     packages: list[str]
     units: Units
     folders: Folders

@@ -434,7 +434,7 @@ def _lock(sources: Mapping[str, dict[str, Any]], lock: Lock, relock: str, findin
 
 def _explained(decided: Mapping[str, Value], kind: str) -> Iterator[dict[str, Any]]:
     for key, value in decided.items():
-        yield {"key": f"{kind} {key}", "value": value.value, "origin": value.origin, "reason": value.reason}
+        yield {"kind": kind, "name": key, "value": value.value, "origin": value.origin, "reason": value.reason}
 
 
 def _explained_environments(environments: Mapping[str, Mapping[str, Value]]) -> Iterator[dict[str, Any]]:

@@ -357,8 +357,7 @@ def _memory(lines: Mapping[str, MemoryLine]) -> Iterator[dict[str, str]]:
 
 def _values(rows: Sequence[Explained]) -> Iterator[dict[str, str]]:
     for row in rows:
-        kind, _, name = row["key"].partition(" ")
-        shown = f"--{name}" if kind == "flag" else name
+        shown = f"--{row['name']}" if row["kind"] == "flag" else row["name"]
         yield {"value of": shown, "is": _shown(row["value"]), "by": row["origin"], "because": row["reason"]}
 
 

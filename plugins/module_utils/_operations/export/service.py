@@ -4,16 +4,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from ..._base import worded
+from ..._base.addresses import EVERYWHERE
 from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._base.plan import Plan
 from ..._base.ranks import rank_of
 from ..._base.slice import ContainerEntry, ServiceSlice
-from ..._on_host.rank.service import Endpoint, from_plan
 from ..._on_host.rank.service import Service as RankFile
+from ..._on_host.rank.service import from_plan
 
 Document = dict[str, Any]
 KEEP = "or leave it with gb10.fleet"  # the end of a remedy
@@ -40,21 +40,17 @@ class Carried:
 
 @dataclass(frozen=True)
 class Rank:
-    """A rank as the plan has it. slice: of its host's ``services``. supervisor: the file of its supervisor."""
+    """A rank as the plan has it. slice: of its host's ``services``. supervisor: the file of its supervisor. listen: the
+    address that the head answers clients at."""
 
     host: str
     slice: ServiceSlice
     supervisor: RankFile
+    listen: str
 
     @property
     def container(self) -> ContainerEntry:
         return self.slice["container"]
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """Of the head."""
-        assert self.supervisor.endpoint is not None
-        return self.supervisor.endpoint
 
 
 def ranks_of(plan: Plan, name: str) -> list[Rank]:
@@ -62,7 +58,8 @@ def ranks_of(plan: Plan, name: str) -> list[Rank]:
     ranks = []
     for host in plan["services"][name]["hosts"]:
         rank = rank_of(plan, name, host)
-        ranks.append(Rank(host, rank, from_plan(rank["supervisor"])))
+        listen = next((row["address"] for row in plan["hosts"][host]["listens"] if row["service"] == name), "")
+        ranks.append(Rank(host, rank, from_plan(rank["supervisor"]), listen))
     return ranks
 
 
@@ -81,12 +78,8 @@ def _source(plan: Plan, host: str, reference: str) -> str:
 
 
 def listens_at(head: Rank) -> str:
-    """The one address of the host that it answers at; empty for all of them, where its own host asks by loopback."""
-    published = head.container["ports"]
-    if published:
-        return "" if published[0]["address"] == "0.0.0.0" else str(published[0]["address"])
-    address = urlsplit(head.endpoint.url).hostname
-    return "" if address == "127.0.0.1" else str(address)
+    """The one address of the host that it answers at; empty for all of them."""
+    return "" if head.listen in EVERYWHERE else head.listen
 
 
 def image_moves(name: str, image: str) -> Finding:

@@ -27,11 +27,10 @@ def _files(part: PhoenixSlice) -> Iterator[Managed | ManagedJson]:
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     """Units of another inventory, and ports that another program has: nobody is cut off unasked."""
     part = look.slice.get("phoenix")
-    if not part or not part["url"]:
+    if not part or part["port"] is None:
         return
     yield from look.of_another_inventory(part, "phoenix")
-    port = int(part["url"].rpartition(":")[2])
-    if found := look.others_at(port, [_SYSTEMD, "systemd-socket-", "systemd-socket-proxyd"]):
+    if found := look.others_at(part["port"], [_SYSTEMD, "systemd-socket-", "systemd-socket-proxyd"]):
         yield worded.host_error("phoenix-port-taken", Place(variable="fleet_phoenix", option="port"), found=found)
 
 

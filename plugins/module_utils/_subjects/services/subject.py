@@ -287,8 +287,7 @@ def _ports(view: DriftContext) -> Differences:
 
 def _endpoints(view: DriftContext) -> dict[str, int]:
     """The ports of the services whose head stands here."""
-    mine = {one["name"]: one["proof"]["url"] for one in view.slice["services"] if one["proof"]}
-    return {service: int(url.rpartition(":")[2]) for service, url in mine.items()}
+    return {one["name"]: one["supervisor"]["ports"][0] for one in view.slice["services"] if one["proof"]}
 
 
 def _closed(view: DriftContext, port: int, service: str) -> Differences:
