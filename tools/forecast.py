@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -54,9 +54,24 @@ SCHEMES = {
     "gguf-iq3": (0.45, 0.45, 0.42, 0.82),
     "gguf-mxfp4": (1.06, 1.06, 0.53, 1.06),
 }
-_ELEMENTS = {"fp8": 1.0, "q8_0": 1.06, "nvfp4": 0.5625, "q4_0": 0.5625, "auto": 2.0, "f16": 2.0, "bf16": 2.0}
-_ENGINES = ("vllm", "sglang", "trt-llm", "trtllm", "llama.cpp", "ollama")
-_SPELLINGS = {"llamacpp": "llama.cpp", "llamaserver": "llama.cpp", "tensorrtllm": "trt-llm", "trtllm": "trt-llm"}
+# The same in other words: of one, what it begins with is enough.
+_SCHEME_WORDS = {
+    **dict.fromkeys(("awq", "gptq", "autoround", "auto-round", "w4a16", "w4a8", "int4"), "int4"),
+    **dict.fromkeys(("bfloat16", "float16", "fp16", "f16", "bf16"), "bf16"),
+    **dict.fromkeys(("w8a8", "int8", "w8a16", "float8", "mxfp8", "fp8"), "fp8"),
+    **{"fp4": "nvfp4", "nvfp4": "nvfp4", "mxfp4": "mxfp4", "gguf-mxfp4": "gguf-mxfp4", "iq3": "gguf-iq3"},
+    **{"iq4": "gguf-q4", "q4-k": "gguf-q4km", "ud-q4": "gguf-q4km", "q4": "gguf-q4", "q5": "gguf-q5", "q8": "gguf-q8"},
+    **{"ud-q8": "gguf-q8", "ud-q5": "gguf-q5", "ud-iq3": "gguf-iq3"},
+}
+_ELEMENTS = {
+    **dict.fromkeys(("fp8", "int8", "e4m3", "e5m2", "1"), 1.0),
+    **{"q8": 1.06, "nvfp4": 0.5625, "fp4": 0.5625, "q4": 0.5625, "int4": 0.5625, "q5": 0.7},
+}
+_ENGINES = {
+    **{"vllm": "vllm", "sglang": "sglang", "trtllm": "trt-llm", "tensorrtllm": "trt-llm", "ollama": "ollama"},
+    **dict.fromkeys(("llamacpp", "llamaserver", "ikllamacpp", "lmstudio", "koboldcpp"), "llama.cpp"),
+}
+_METHODS = {"mtp": "mtp", "eagle3": "eagle3", "eagle": "eagle", "dflash": "dflash", "dspark": "dspark"}
 # Drafts a step that a drafter makes where a row does not say so.
 _USUAL = {"dflash": 7, "dspark": 7, "mtp": 1, "eagle3": 3}
 _OUTLIER = 0.15  # from this error on, as a logarithm, a row pulls no harder
@@ -124,18 +139,16 @@ def _number(value: object, default: float) -> float:
 
 def _row(row: Mapping[str, Any], models: Mapping[str, Any], at: int) -> Row:
     found = models.get(str(row.get("geometry"))) if isinstance(models, Mapping) else None
-    scheme = str(row.get("scheme", "")).strip().lower()
-    each = SCHEMES.get(scheme)
+    scheme = _words(row.get("scheme")).replace("_", "-").replace(" ", "-")
+    each = SCHEMES.get(scheme) or SCHEMES.get(_begins(scheme.removeprefix("gguf-"), _SCHEME_WORDS) or "")
     model = found if isinstance(found, Mapping) else None
     shape = _shape(model, each or _guessed(scheme)) if model else _by_name(row, each or _guessed(scheme))
     hosts = max(1, int(_number(row.get("hosts"), 1)))
     stages = max(1, int(_number(row.get("pp"), 1)))
     tensor = max(1, int(_number(row.get("tp"), hosts // stages or 1)))
-    word = str(row.get("engine", "")).strip().lower()
-    engine = _SPELLINGS.get(re.sub(r"[^a-z]", "", word), word)
-    eager = str(row.get("eager")).strip().lower() == "true"
-    kept = str(row.get("kv") or "auto").strip().lower()
-    element = next((each for name, each in _ELEMENTS.items() if kept.startswith(name)), 2.0)
+    engine = _begins(re.sub(r"[^a-z]", "", _words(row.get("engine"))), _ENGINES) or ""
+    eager = _words(row.get("eager")) in {"true", "yes", "on", "1", "eager", "enforced", "enforce-eager"}
+    element = _begins(_words(row.get("kv")), _ELEMENTS) or 2.0
     setup = speed.Setup(
         engine,
         str(row.get("kernel") or ""),
@@ -144,7 +157,7 @@ def _row(row: Mapping[str, Any], models: Mapping[str, Any], at: int) -> Row:
         stages,
         element,
         _drafts(row.get("spec")),
-        known=model is not None and each is not None and engine in _ENGINES,
+        known=model is not None and each is not None and engine != "",
         clock=_clock(row.get("clock")),
     )
     load = speed.Load(
@@ -173,6 +186,18 @@ def _row(row: Mapping[str, Any], models: Mapping[str, Any], at: int) -> Row:
     )
 
 
+T = TypeVar("T")
+
+
+def _words(value: object) -> str:
+    return "" if value is None else str(value).strip(" []'\"").lower()
+
+
+def _begins(word: str, names: Mapping[str, T]) -> T | None:
+    """Of the longest name that a word begins with."""
+    return next((names[name] for name in sorted(names, key=len, reverse=True) if word.startswith(name)), None)
+
+
 def _doubts(words: str) -> set[str]:
     found = {name for name, part in (("warming", "first point"), ("short prompt", "short prompt")) if part in words}
     return found or {"prefill" if "prefill" in words else "other"}
@@ -180,7 +205,10 @@ def _doubts(words: str) -> set[str]:
 
 def _clock(words: object) -> float:
     """`2200-2400 of 3003 MHz`, `2200 MHz` and the like as a share; 1 for what says nothing."""
-    found = [float(number) for number in re.findall(r"\d{3,4}", str(words or ""))][:3]
+    if isinstance(words, float) and 0 < words <= 1:
+        return max(0.1, words)
+    text = re.sub(r"(\d+(?:\.\d+)?) ?[gG][hH]z", lambda found: f"{1000 * float(found[1]):.0f}", str(words or ""))
+    found = [float(number) for number in re.findall(r"\d{3,4}", text)][:3]
     full = found.pop() if len(found) > 1 and " of " in str(words) else _FULL_CLOCK
     return min(1.0, max(0.1, sum(found) / len(found) / full)) if found and full else 1.0
 
@@ -189,8 +217,13 @@ def _drafts(spec: object) -> speed.Drafts | None:
     if not spec:
         return None
     given: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {"method": str(spec)}
-    method = str(given.get("method", "mtp")).lower()
-    count = int(_number(given.get("k"), 0)) or _USUAL.get(method, 3)
+    written = _words(given.get("method") or "mtp")
+    method = next((of for name, of in _METHODS.items() if name in written), written)
+    ending = re.search(r"\d+$", written.removeprefix("eagle3"))
+    many = next(
+        (given[key] for key in ("k", "num_speculative_tokens", "draft") if given.get(key)), ending and ending[0]
+    )
+    count = int(_number(many, 0)) or _USUAL.get(method, 3)
     accepted = _number(given.get("accept_len"), 0) or None
     return speed.Drafts(method, count, accepted)
 
