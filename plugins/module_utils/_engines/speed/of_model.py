@@ -7,9 +7,9 @@ from typing import Any
 
 from ..._facts.models.config import ConfigJson, number
 from ..._facts.models.parameters import Parameters, bytes_each, parameters, prediction_layer, size_of_weights
+from ..._facts.models.spelling import spelled
 from .forecast import Cache, Part, Shape
 
-_CHOSEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_top_k", "moe_topk")
 _WHOLE = 2.0
 
 
@@ -21,14 +21,14 @@ def shape_of(
     if isinstance(facts := config.get("gguf"), Mapping):
         return _of_file(facts)
     counted, sized = parameters(config), size_of_weights(config, repository, quantization)
-    file = ConfigJson(config)
+    file = ConfigJson(spelled(config))
     if counted is None or sized is None or "Diffusion" in str(file.architecture):
         return None
     text, hidden = file.text, number(file.text, "hidden_size")
     each = bytes_each(sized.quantized)
     drafts = (_WHOLE if sized.quantized in {"nvfp4", "mxfp4"} else each) * counted.drafting if weights else 0.0
     varying = _varying(counted, each, (weights or sized.expected) - drafts)
-    top_k = next((count for key in _CHOSEN if (count := number(text, key))), 0)
+    top_k = number(text, "num_experts_per_tok")
     recurrent = counted.state > 0
     draft = prediction_layer(text, "mamba_num_heads" in text) if counted.drafting else Parameters()
     chosen = min(1.0, top_k / file.experts) if file.experts else 0.0

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ..._base.gb10 import data_table
 from .config import ConfigJson, number
 from .drafting import method_of
+from .spelling import spelled
 
 # Bytes an element with its scales: blocks of 128 x 128 with one of 4 bytes; 16 with one byte, 32 with one; groups of
 # 128 with one of 2 bytes and half a byte for the zero.
@@ -23,6 +24,9 @@ _ALGORITHMS = {"fp8": _FP8, "nvfp4": _NVFP4, "mxfp4": _MXFP4, "int4": _INT4, "in
 _ALGORITHMS |= {"mxfp8": 1.03125, "nf4": 0.5625, "float32": 4.0}
 # What a repository's name says, where neither its config.json nor its recipe does.
 _NAMES: tuple[tuple[str, str], ...] = data_table("algorithms_by_name")
+_CONFIGS: tuple[tuple[str, str], ...] = data_table("algorithms_by_config")
+# Of a quantization_config, what names layers that stay as they are, or says nothing of weights.
+_NOT_OF_WEIGHTS = {"config_groups", "ignore", "ignored_layers", "exclude", "modules_to_not_convert", "kv_cache_scheme"}
 # What publishers themselves trained or published these in; their repositories' names don't say so.
 _NATIVE: Mapping[str, str] = data_table("native_algorithms")
 # How much of attention and recurrent layers NVFP4 checkpoints of mixtures leave as it is: between none (Gemma-4-26B,
@@ -191,11 +195,13 @@ def drafter_bytes(config: Mapping[str, object], repository: str) -> int:
 
 def _algorithm(config: Mapping[str, object], repository: str, quantization: str | None) -> str:
     written = ConfigJson(config).quantization
-    text = " ".join(str(written.get(key, "")) for key in ("quant_algo", "format", "quant_method")).lower()
     groups = written.get("config_groups")
-    if isinstance(groups, Mapping):
-        text += " " + str(list(groups.values())).lower()
-    for algorithm, pattern in (*_NAMES[:3], ("int4", r"pack-quantized|'num_bits': 4|awq|gptq|auto-round|int4")):
+    parts = (
+        [of.get("weights") for of in groups.values() if isinstance(of, Mapping)] if isinstance(groups, Mapping) else []
+    )
+    parts += [{key: value} for key, value in written.items() if key not in _NOT_OF_WEIGHTS]
+    text = "; ".join(map(str, parts)).lower()
+    for algorithm, pattern in _CONFIGS:
         if re.search(pattern, text):
             return algorithm
     named = next((one for one, pattern in _NAMES if re.search(pattern, repository.lower())), None)
@@ -208,6 +214,7 @@ def _algorithm(config: Mapping[str, object], repository: str, quantization: str 
 
 def parameters(config: Mapping[str, object]) -> Parameters | None:
     """What a model's parts count; None for a config.json without the shape of its layers."""
+    config = spelled(config)
     file = ConfigJson(config)
     text = file.text
     hidden, kinds = number(text, "hidden_size"), _layers(text)
@@ -247,21 +254,26 @@ def _layers(text: Mapping[str, object]) -> list[str]:
     return ["attention"] * min(count, 4096)
 
 
-_KINDS = {"linear_attention": "linear", "sliding_attention": "sliding", "full_attention": "attention"}
+_KINDS = {
+    **{"linear_attention": "linear", "sliding_attention": "sliding", "chunked_attention": "sliding", "conv": "conv"},
+    **{"full_attention": "attention", "mamba": "mamba+mlp", "attention+mamba": "attention+mamba"},
+}
 
 
 def _add_layer(found: Parameters, text: Mapping[str, object], kind: str, index: int, layers: int) -> None:
     hidden = number(text, "hidden_size")
     found.copied += 2 * hidden
-    if kind == "mamba":
+    if kind == "conv":  # LFM's: two gates and what they gate, and out again
+        found.varying += 4 * hidden * hidden
+    if "mamba" in kind:
         found.varying += _mamba(text, hidden)
         heads = number(text, "mamba_num_heads") * number(text, "mamba_head_dim")
         found.state += _STATE * heads * number(text, "ssm_state_size")
-    elif kind == "linear":
+    if kind == "linear":
         found.varying += _delta_net(text, hidden)
         heads = number(text, "linear_num_value_heads") * number(text, "linear_value_head_dim")
         found.state += _STATE * heads * number(text, "linear_key_head_dim")
-    elif kind not in ("mlp", "experts"):
+    if kind.startswith(("attention", "sliding")):
         found.varying += _attention(text, hidden, kind)
         found.caches.append((_kept(text, hidden, kind), number(text, "sliding_window") if kind == "sliding" else 0))
         found.queries = number(text, "num_attention_heads") * _heads(text, hidden, kind)[1]
@@ -284,6 +296,10 @@ def _is_encoder(text: Mapping[str, object]) -> bool:
     return "type_vocab_size" in text
 
 
+# Each so many layers, one has experts.
+_SPARSE = ("interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_interval")
+
+
 def _has_experts(text: Mapping[str, object], index: int) -> bool:
     if not ConfigJson(text).is_mixture:
         return False
@@ -295,6 +311,10 @@ def _has_experts(text: Mapping[str, object], index: int) -> bool:
         return bool(every[index])
     only = text.get("mlp_only_layers")
     if isinstance(only, list) and index in only:
+        return False
+    period, offset = number(text, "expert_layer_period"), number(text, "expert_layer_offset")
+    every = next((n for key in _SPARSE if (n := number(text, key))), 1)
+    if (period and index % period != offset) or (index + 1) % every:
         return False
     return index >= number(text, "first_k_dense_replace")
 
