@@ -103,7 +103,7 @@ QUANTIZED: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("algorithm", "written"), QUANTIZED)
-def test_a_checkpoint_says_itself_how_it_is_quantized(algorithm: str, written: dict[str, Any]) -> None:
+def test_a_quantization_config_is_read_in_each_spelling(algorithm: str, written: dict[str, Any]) -> None:
     config = {**MODELS["Mixtral 8x7B"]["config"], "quantization_config": written}
     sized = size_of_weights(config, "somebody/a-model")
     assert sized is not None and sized.quantized == algorithm
