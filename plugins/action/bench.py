@@ -57,12 +57,15 @@ def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
     if found:
         show("\n".join([f"{runs[1]['name']} against {runs[0]['name']}:", *comparison(found)]))
     own: dict[Path, str] = {}
+    plan = options["plan"]
+    known = records(plan)
     for run in new:
-        plan, name = options["plan"], run["service"]
-        record = with_run(records(plan).get(name), run)
+        name = run["service"]
+        record = with_run(known.get(name), run)
         for line in share_lines(plan["services"][name]["speed"], record):
             show(line)
         if record:
+            known[name] = record  # two runs of one service in one benchmark are both kept
             path, text = kept_record(plan, name, record)
             own[folder.parent / path] = text
     show("for measured in its recipe:\n" + recipe_text(runs[-1]))

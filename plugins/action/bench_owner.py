@@ -13,7 +13,12 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import NotWholeError, alone, idle
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import (
+    NotWholeError,
+    alone,
+    idle,
+    tokens_a_step,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.owner import owner_measured, owner_words
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError, as_read
@@ -80,6 +85,7 @@ class ActionModule(Documented, Measuring):
                 found = owner_measured(point, file.read_bytes())
         after = self.look(options["load"], variables)
         alone(look["before"], after["before"], found.pop("answered"), time.monotonic() - began)
+        found["shown"] |= tokens_a_step(look["before"], after["before"])
         return {"seen": after["seen"], **found}
 
     def _run_it(self, options: Mapping[str, Any], point: Point, folder: Path, file: Path) -> None:

@@ -47,6 +47,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form 
     earlier,
     measured,
     run,
+    tokens_a_step,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.report import (
     comparison,
@@ -594,7 +595,8 @@ def test_a_run_on_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
     found = on_a_host(monkeypatch, UP | {"cat": (0, json.dumps(RAW), "")})
     assert found["seen"]["model"] == "org/m"
     assert json.loads(found["result"]) == RAW
-    assert found["before"] == found["after"] == {"busy": 0, "answered": 5, "prompted": 7, "steps": 0, "accepted": 0}
+    none = {"steps": 0, "accepted": 0, "a_step": 0}
+    assert found["before"] == found["after"] == {"busy": 0, "answered": 5, "prompted": 7, **none}
 
 
 def test_a_run_with_drafts_counts_them_and_reads_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -625,6 +627,23 @@ def test_tokens_a_step_follow_from_its_drafts() -> None:
     )
     shown = measured(POINT, {**ANSWER, "before": before, "after": after, "gpu": [799, 19.5, 50]}, KEYS)["shown"]
     assert (shown["tokens a step"], shown["GPU MHz"], shown["GPU W"], shown["GPU C"]) == (3, 799, 19.5, 50)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_look_alone_reads_what_drafts_come_to(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    """SGLang has a gauge in place of counters; llama-benchy measures between two looks."""
+    series = {**ENGINES["vllm"].spec.series, **ENGINES[engine].spec.series}
+    names = [series[name] for name in ("draft_steps", "draft_accepted")] if engine == "vllm" else []
+    names = names or [series["tokens_a_step"]]
+    shown = "".join(f'{name}{{tp_rank="0"}} {value}\n' for name, value in zip(names, (40.0, 64.0), strict=False))
+    monkeypatch.setattr(f"{__name__}.METRICS", METRICS + shown)
+    monkeypatch.setattr(f"{__name__}.words", lambda *_: [])
+    load = loaded("http://127.0.0.1:8000", ["m"]) | {"drafts": names}
+    monkeypatch.setattr(f"{__name__}.loaded", lambda *_: load)
+    look = on_a_host(monkeypatch, UP)["before"]
+    before = {**look, "steps": 0, "accepted": 0, "a_step": 0} if engine == "vllm" else look
+    assert tokens_a_step(before, look) == {"tokens a step": 2.6 if engine == "vllm" else 40.0}
+    assert tokens_a_step({**look, "steps": 40}, {**look, "a_step": 0}) == {}
 
 
 NOT_BEGUN = (

@@ -254,8 +254,9 @@ class SentRequest:
 
 def test_a_run_through_the_endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = SentRequest(monkeypatch, tmp_path, writes(result()))
+    asked.looks[1]["a_step"] = 2.7  # SGLang's gauge
     found = asked.run()
-    assert found["figures"]["first token ms"] == 250.0
+    assert found["figures"]["first token ms"] == 250.0 and found["shown"]["tokens a step"] == 2.7
     assert found["seen"] == SEEN
     given = json.loads(asked.given.read_text("utf-8"))
     assert given["key"] == KEY

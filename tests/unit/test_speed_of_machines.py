@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.action import bench
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import ROUNDS, night, night_points
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import (
     judged,
@@ -170,6 +173,19 @@ def test_a_run_without_a_single_request_names_no_machine() -> None:
     assert share_lines(SPEED, record) == [] and judged(planned("chat"), {"chat": record}) == []
     found["points"] = []
     assert with_run(None, found) is None
+
+
+def test_two_runs_of_one_benchmark_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that is compared with itself: both of its runs judge the machine."""
+    runs = [measured("chat", SICK, 1), measured("chat", SICK, 2)]
+    monkeypatch.setattr(bench.of_plan, "finished_runs", lambda *_: runs)
+    monkeypatch.setattr(bench, "_before", lambda _: None)
+    monkeypatch.setattr(bench, "page", lambda *_: "")
+    monkeypatch.setattr(bench, "show", lambda _: None)
+    (tmp_path / "bench").mkdir()
+    bench._kept({"folder": str(tmp_path / "bench"), "plan": planned("chat")})
+    (record,) = (json.loads(path.read_text("utf-8")) for path in tmp_path.glob("speeds/h0/*.json"))
+    assert len(record["runs"]) == 2 and len(judged(planned("chat"), {"chat": record})) == 1
 
 
 def test_a_plan_brings_its_records() -> None:

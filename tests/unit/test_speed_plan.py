@@ -92,6 +92,11 @@ def test_figures_of_other_hosts_are_not_this_plans() -> None:
     assert one.index("decode 28.41") < one.index("decode 43.58")
 
 
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_each_figure_of_a_recipe_says_of_how_many_hosts_it_is(name: str) -> None:
+    assert all("hosts" in row for row in RECIPES[name].get("measured") or ())
+
+
 def test_figures_of_an_older_release_are_named_so() -> None:
     text = lines("nemotron-3-super-120b-a12b-nvfp4")
     assert "older      throughput 41.4" in text and "measured   decode 22.32" in text

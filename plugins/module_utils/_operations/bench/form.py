@@ -60,14 +60,21 @@ def measured(point: Point, answer: Mapping[str, Any], keys: Mapping[str, str]) -
     prompted = answer["after"]["prompted"] - answer["before"]["prompted"]
     if found["duration"]:
         found["prompt tokens/s"] = prompted / found["duration"]
-    if (steps := answer["after"]["steps"] - answer["before"]["steps"]) > 0:
-        found["tokens a step"] = 1 + (answer["after"]["accepted"] - answer["before"]["accepted"]) / steps
+    found |= tokens_a_step(answer["before"], answer["after"])
     found.update(zip(GPU, answer["gpu"], strict=False))
     return {
         "figures": {figure: float(found[figure]) for figure in BETTER},
         "shown": {figure: float(found[figure]) for figure in SHOWN if found.get(figure) is not None},
         "raw": raw,
     }
+
+
+def tokens_a_step(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """What drafts have come to between two looks, by the engine's own word; empty where it says nothing."""
+    steps = after.get("steps", 0) - before.get("steps", 0)
+    if steps > 0:
+        return {"tokens a step": 1 + (after["accepted"] - before["accepted"]) / steps}
+    return {"tokens a step": after["a_step"]} if after.get("a_step") else {}
 
 
 def alone(before: Mapping[str, float], after: Mapping[str, float], own: float, spare: float) -> None:

@@ -33,13 +33,14 @@ _NOT_BEGUN = (126, "OCI runtime exec failed")
 @dataclass(frozen=True)
 class Traffic:
     """Of the endpoint. busy: requests that run or wait; answered, prompted: tokens since it started; steps, accepted:
-    of its drafts."""
+    of its drafts, or a_step: tokens that a step gives with them."""
 
     busy: float
     answered: float
     prompted: float
     steps: float = 0
     accepted: float = 0
+    a_step: float = 0
 
 
 def load(run: Run, asked: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
@@ -70,10 +71,9 @@ def load(run: Run, asked: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
         "model": model,
     }
     names, of_drafts = Metrics(**asked["metrics"]), asked.get("drafts") or ()
-    before = _idle(access, names)
+    before = _drafted(access, names, of_drafts, _idle(access, names))
     if before.busy or not words:
         return {"seen": seen, "before": asdict(before)}
-    before = _drafted(access, names, of_drafts, before)
     began, watching = time.monotonic(), _watched()
     try:
         result = _generated(run, asked, [word.replace("{model}", model) for word in words], access.key)
@@ -127,12 +127,15 @@ def _traffic(access: Access, names: Metrics) -> Traffic:
 
 
 def _drafted(access: Access, names: Metrics, of_drafts: Sequence[str], found: Traffic) -> Traffic:
-    """With what its drafts came to. of_drafts: the counters of steps and of accepted drafts, none without any."""
+    """With what its drafts came to. of_drafts: the counters of steps and of accepted drafts, or the gauge of tokens a
+    step; none without any."""
     if not of_drafts:
         return found
-    steps, accepted = ([name] for name in of_drafts)
-    read = metrics(access, replace(names, tokens=accepted, answered=steps), _ASK_S)
-    return replace(found, steps=read.answered, accepted=read.tokens) if read else found
+    read = metrics(access, replace(names, tokens=of_drafts[1:], answered=of_drafts[:1]), _ASK_S)
+    if read is None:
+        return found
+    counted = {"steps": read.answered, "accepted": read.tokens} if of_drafts[1:] else {"a_step": read.answered}
+    return replace(found, **counted)
 
 
 def _watched() -> subprocess.Popen[str] | None:

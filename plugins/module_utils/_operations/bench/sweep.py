@@ -207,7 +207,7 @@ def asked(
             "waiting": [series["waiting"]],
             "kv_use": [series["kv_use"]],
         },
-        "drafts": [series[name] for name in ("draft_steps", "draft_accepted") if name in series],
+        "drafts": [series[name] for name in ("draft_steps", "draft_accepted", "tokens_a_step") if name in series],
         "file": f"/tmp/{file}",
         "words": [*own, *trusted, *(spec["load_tls"] if proof["url"].startswith("https:") else ())],
         "more": {name: [*more] for name, more in spec["load_more"].items()},
