@@ -93,7 +93,7 @@ def test_figures_of_other_hosts_are_not_this_plans() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
-def test_each_figure_of_a_recipe_says_of_how_many_hosts_it_is(name: str) -> None:
+def test_each_figure_of_a_recipe_names_its_number_of_hosts(name: str) -> None:
     assert all("hosts" in row for row in RECIPES[name].get("measured") or ())
 
 
