@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from .._base import layout
 from .._base.gb10 import fact
+from .._base.managed import Managed
 from .._base.slice import (
     Api,
     NeededDisk,
@@ -18,13 +19,18 @@ from .._base.slice import (
     RetentionSlice,
     Slice,
     UnreadImage,
+    part_of,
 )
 from .._base.subject import SliceContext, with_defaults
 from .._engines.decided import Decided
 from .._engines.declaration import DraftData, ModelData
 from .._engines.observed import image_key
 from .._engines.placed import Host, Placed
+from .._subjects.clients.subject import CLIENTS
 from .._subjects.fleet.subject import FleetPart
+from .._subjects.gateway.subject import GATEWAY
+from .._subjects.monitoring.subject import MONITORING
+from .._subjects.phoenix.subject import PHOENIX
 from .._subjects.registry import fleet_parts
 from .builds import builder
 
@@ -224,13 +230,24 @@ def _installs(parts: Slice) -> list[str]:
 
 
 def _made(parts: Slice) -> Iterator[NeededSecret]:
-    """The API keys and the local CA that no owner has named: ``source`` on the controller, ``path`` on the host."""
+    """What a run would make anew for what has it already: ``source`` on the controller, ``path`` on the host.
+
+    Certificates of the local CA are none: the same CA makes them again, and no client sees a difference.
+    """
     for service in parts["services"]:
         name, key, tls = service["name"], service["key"], service["tls"]
         if key and key["made"]:
             yield {"source": key["source"], "path": key["path"], "service": name, "option": "api_key_file"}
         if tls and tls["ca"]:
             yield {"source": tls["ca"], "path": parts["tls"]["path"], "service": name, "option": "tls"}
+    gateway = parts["gateway"]
+    issued = {gateway["tls"][kind]["source"] for kind in ("certificate", "key")} if gateway else set()
+    if gateway and gateway["tls"]["ca"]:
+        yield {"source": gateway["tls"]["ca"], "path": parts["tls"]["path"], "service": "", "option": "fleet_gateway"}
+    for subject in (GATEWAY, CLIENTS, MONITORING, PHOENIX):
+        for file in subject.files(part_of(parts, subject.name)):
+            if isinstance(file, Managed) and file.source and file.source not in issued:
+                yield {"source": file.source, "path": file.path, "service": "", "option": f"fleet_{subject.name}"}
 
 
 def _reach(services: Iterable[Decided], host: str) -> dict[str, list[str]]:

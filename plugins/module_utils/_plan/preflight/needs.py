@@ -44,7 +44,9 @@ def obstacles(host: str, plan: Slice, state: State) -> list[Finding]:
 
 
 def _place_of(need: NeededFile | NeededSecret | NeededPort) -> Place:
-    return Place(service=need["service"], option=need["option"])
+    if need["service"]:
+        return Place(service=need["service"], option=need["option"])
+    return Place(variable=need["option"])  # of the fleet
 
 
 def _is_there(path: str | None, state: State) -> bool:
