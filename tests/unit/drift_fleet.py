@@ -35,7 +35,8 @@ OVER_MANAGEMENT = "10.0.0.12"
 # What a machine shows before anybody configured it; see `_host.probe.machine`.
 BROUGHT_ALONG: dict[str, Any] = {
     "platform": {"ota": "7.5.0", "release": "DGX Spark", "bios": "5.36_0ACUM027", "vendor": "NVIDIA", "product": "x"},
-    "gpu": {"present": True, "module": True, "users": 0},
+    "gpu": {"present": True, "module": True, "users": 0, "why": "", "persistence": True, "held_back": []},
+    "boot": {"kernels": ["6.17.0-1014-nvidia"], "entries": [], "default": "0", "driver": None},
     "apt": {"holders": [], "unproved": False},
     "installs": {},
     "sudo": {"password": False},
@@ -46,6 +47,7 @@ BROUGHT_ALONG: dict[str, Any] = {
         "desktop": False,
     },
     "cdi": ["/var/run/cdi/nvidia.yaml"],
+    "cdi_drivers": {},
     "iommu": {"0000:01:00.0": "identity"},
     "fragments": {"free": 50 * GIB, "huge": 45 * GIB},
     "daemon": {"masked": False, "flags": ["hosts"], "where": {}, "file": "", "settings": {}, "names": []},

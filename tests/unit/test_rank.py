@@ -564,6 +564,10 @@ CDI = {
     "nvidia.json": '{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[]}',
 }
 
+LIBRARY = "  containerEdits: {mounts: [{hostPath: /gone/libcuda.so.580.159.04}]}\n"
+# With numbers that are no driver's, and the relative target of a link in a hook.
+OTHERS = "- /usr/lib/aarch64-linux-gnu/libnvidia-egl-gbm.so.1.1.2\n- ../libglxserver_nvidia.so.580.159.04::/usr/lib/x\n"
+
 
 @pytest.mark.parametrize(
     ("folders", "files", "found"),
@@ -574,6 +578,9 @@ CDI = {
         ("[{here}]", {"nvidia.yaml": "kind: nvidia.com/gpu-else\n"}, False),
         ("[{here}]", {"nvidia.yaml.old": CDI["nvidia.yaml"]}, False),
         ("[{here}]", {}, False),
+        ("[{here}]", {"nvidia.yaml": CDI["nvidia.yaml"] + LIBRARY.replace("/gone", "{here}")}, True),
+        ("[{here}]", {"nvidia.yaml": CDI["nvidia.yaml"] + LIBRARY}, False),  # of an earlier driver: the hook is taken
+        ("[{here}]", {"nvidia.yaml": CDI["nvidia.yaml"] + OTHERS}, True),
         ("[]", CDI, False),  # Docker 25 to 28.2 without the feature
         ("null", CDI, False),
         ("template: no such field", CDI, False),
@@ -583,8 +590,9 @@ def test_the_gpu_comes_by_its_specification_where_docker_reads_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folders: str, files: dict[str, str], found: bool
 ) -> None:
     """A reload of systemd takes the GPU from containers that got it by NVIDIA's hook."""
+    (tmp_path / "libcuda.so.580.159.04").touch()
     for name, text in files.items():
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text.replace("{here}", str(tmp_path)))
     answer = folders.replace("{here}", json.dumps(str(tmp_path)))
     monkeypatch.setattr(host, "run", lambda words: subprocess.CompletedProcess(words, 0, answer, ""))
     assert host.gpu_by_specification() == found

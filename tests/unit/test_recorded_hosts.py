@@ -187,19 +187,13 @@ def test_docker_29_is_read_and_gives_the_gpu_by_its_specification(
     assert rank_host.gpu_by_specification()
 
 
-@pytest.mark.parametrize(
-    ("more", "users"), [("", 0), ("|    0   N/A  N/A          114687      C   python   19135MiB |\n", 1)]
-)
-def test_a_desktop_is_no_program_that_computes(monkeypatch: pytest.MonkeyPatch, more: str, users: int) -> None:
-    """Xorg and gnome-shell are of type G, which --query-compute-apps leaves out: beside them memory can be leaked."""
+@pytest.mark.parametrize(("kind", "users"), [("C", 1), ("C+G", 1), ("G", 0)])
+def test_a_desktop_is_no_program_that_computes(monkeypatch: pytest.MonkeyPatch, kind: str, users: int) -> None:
+    """Xorg and gnome-shell are of type G: beside them memory can be leaked."""
     monkeypatch.setattr(machine, "_has_gpu", lambda: True)
-
-    def run(words: list[str]) -> tuple[int, str, str]:
-        rows = [line.split() for line in (recorded("desktop-580.142/nvidia-smi.txt") + more).splitlines()]
-        pids = [row[4] for row in rows if len(row) > 7 and row[5] == "C"]
-        return 0, "".join(f"{pid}\n" for pid in pids if words[0] == "nvidia-smi"), ""
-
-    assert machine.read_gpu(run) == {"present": True, "module": True, "users": users}
+    text = recorded("gb10-query/nvidia-smi.txt").replace(": C\n", f": {kind}\n")
+    found = machine.read_gpu(lambda _words: (0, text, ""))
+    assert (found["present"], found["module"], found["users"], found["why"]) == (True, True, users, "")
 
 
 def test_closing_a_fresh_machine_cuts_nobody_off_but_ssh() -> None:

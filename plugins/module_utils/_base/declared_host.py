@@ -28,6 +28,11 @@ class Tuning(TypedDict, total=False):
     default_target: str | None
 
 
+class HostGpu(TypedDict, total=False):
+    clock_max_mhz: int | None
+    persistence: bool | None
+
+
 class Guard(TypedDict, total=False):
     enabled: bool
     term_gib: float
@@ -84,6 +89,7 @@ class HostData(TypedDict, total=False):
     retention: Retention
     services: dict[str, HostsService]
     host_tuning: Tuning
+    gpu: HostGpu
     memory_guard: Guard
     container_engine: ContainerEngine
     firewall: HostFirewall

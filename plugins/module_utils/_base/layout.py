@@ -26,6 +26,7 @@ PEER = f"{CONFIG}/peer"
 PEER_HOME = f"{STATE}/peer"
 PEER_PROGRAM = f"{LIBRARY}/peer-serve"
 MEMORY_GUARD_UNIT = "gb10-memory-guard.service"
+GPU_UNIT = "gb10-gpu.service"
 MEMORY_GUARD_PROGRAM = f"{LIBRARY}/memory_guard.py"
 MONITORING = f"{CONFIG}/monitoring"
 METRICS = "/run/gb10-metrics"  # what the node exporter shows besides its own

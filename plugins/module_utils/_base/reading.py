@@ -119,9 +119,34 @@ class Platform(TypedDict):
 
 
 class Gpu(TypedDict):
+    """why: it does not answer. The rest is of one that does: figures, and what holds its clock back now."""
+
     present: bool
     module: bool
     users: int
+    why: _Words
+    persistence: NotRequired[bool | None]
+    held_back: NotRequired[list[str]]
+    figures: NotRequired[dict[str, float]]
+
+
+class CdiDrivers(TypedDict):
+    versions: list[_Version]
+    missing: list[str]
+
+
+class BootEntry(TypedDict):
+    release: _Version
+    cmdline: str
+
+
+class Boot(TypedDict):
+    """What the next restart brings: installed kernels, GRUB's entries and its default, the driver on the disk."""
+
+    kernels: list[_Version]
+    entries: list[BootEntry]
+    default: _Word
+    driver: _Version | None
 
 
 class AtWork(TypedDict):
@@ -330,7 +355,9 @@ class Parts(TypedDict):
     sudo: Sudo | None
     network: Network | None
     fragments: Fragments | None
+    boot: Boot | None
     cdi: list[str] | None
+    cdi_drivers: dict[str, CdiDrivers] | None
     iommu: dict[str, str] | None
     reach: dict[str, str] | None
     engine: Engine | None

@@ -148,6 +148,14 @@ class TuningSlice(TypedDict):
     links: dict[str, str | None]
 
 
+class GpuSlice(TypedDict):
+    clock_max_mhz: int | None
+    persistence: bool | None
+    unit: str
+    units: Units
+    files: Files
+
+
 class MemoryGuardSlice(TypedDict):
     enabled: bool
     unit: str
@@ -630,6 +638,7 @@ class Slice(TypedDict):
     clients: list[ClientSlice]
     monitoring: MonitoringSlice
     phoenix: PhoenixSlice
+    gpu: GpuSlice
     memory_guard: MemoryGuardSlice
     host_tuning: TuningSlice
     container_engine: ContainerEngineSlice

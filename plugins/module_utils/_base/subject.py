@@ -98,6 +98,15 @@ class DriftContext:
         units = self.state["our_units"] or ()
         return [unit["unit"] for unit in units if unit["inventory"] == self.plan["inventory"]]
 
+    def as_look(self) -> "PreflightContext":
+        """The host as its obstacles see it."""
+        return PreflightContext(self.host, self.slice, self.state)
+
+    def of_finding(self, finding: Finding) -> Difference:
+        """What is found as an obstacle, as a difference that a person puts right."""
+        words = {name: getattr(finding, name) for name in ("found", "expected", "remedy", "reason", "source")}
+        return self.difference(finding.severity, finding.rule, finding.place, **words)
+
     def converge(self) -> str:
         """The remedy of what the playbook repairs."""
         return f"ansible-playbook {SITE} -l {self.host}"

@@ -17,6 +17,7 @@ from .firewall.subject import FIREWALL
 from .fleet.subject import FleetSubject
 from .gateway.fleet import FLEET_GATEWAY
 from .gateway.subject import GATEWAY
+from .health.subject import HEALTH
 from .host_tuning.subject import HOST_TUNING
 from .memory_guard.fleet import FLEET_MEMORY_GUARD
 from .memory_guard.subject import MEMORY_GUARD
@@ -45,6 +46,7 @@ SUBJECTS: tuple[Subject, ...] = (
     MONITORING,
     PHOENIX,
     SYSTEM,
+    HEALTH,
 )
 
 # What is declared for the fleet as a whole; each stands after those that it builds on.

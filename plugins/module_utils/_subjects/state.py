@@ -59,7 +59,9 @@ ALWAYS = ("architecture", "memory_bytes", "paths", "listening", "listening_udp",
 # Those by which it is judged what is in the way of a change. One needs a question: `installs`.
 UNASKED = (
     "apt",
+    "boot",
     "cdi",
+    "cdi_drivers",
     "closed",
     "daemon",
     "engine",

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ..._base.layout import UPDATE_RECORD
-from .parts import Part, Run
+from . import nvidia_smi
+from .parts import Part, Run, UnreadableError
 
 _DMI = Path("/sys/class/dmi/id")
 _NET = Path("/sys/class/net")
@@ -34,6 +35,9 @@ _PROGRAMS: Mapping[str, str] = {
 }
 _CDI = ("/etc/cdi", "/var/run/cdi")
 _CDI_KIND = "nvidia.com/gpu"
+# Libraries of the driver have its release in their names; others have numbers of their own.
+_LIBRARY = re.compile(r"(?<![\w.])/[\w./+-]+\.so\.(\d{3,}(?:\.\d+)+)\b")
+_BOOT = Path("/boot")
 _CONNECT_S = 5.0
 # Programs of administrators are not on everybody's path.
 _SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -56,17 +60,26 @@ def read_platform() -> dict[str, str | None]:
 
 
 def read_gpu(run: Run) -> dict[str, Any]:
-    """``{present, module, users}``: whether the bus has NVIDIA's GPU, whether the running kernel has a module for it,
-    and how many programs compute on it."""
+    """``{present, module, users, why}``: whether the bus has NVIDIA's GPU, whether the running kernel has a module for
+    it, how many programs compute on it, and why it does not answer, empty where it does. Of one that answers also what
+    `nvidia_smi.shown` finds."""
     present = _has_gpu()
     try:
         code, _out, _err = run(["modinfo", "--field", "filename", "nvidia"])
     except FileNotFoundError:
         code = 0 if Path("/sys/module/nvidia").exists() else 1
-    users = 0
-    if present:
-        users = len(run(["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"])[1].split())
-    return {"present": present, "module": code == 0, "users": users}
+    return {"present": present, "module": code == 0, "users": 0, "why": "", **(_asked(run) if present else {})}
+
+
+def _asked(run: Run) -> dict[str, Any]:
+    try:
+        code, out, err = run(["nvidia-smi", "--query"])
+    except FileNotFoundError:
+        return {"why": nvidia_smi.MISSING}
+    except UnreadableError as error:  # it hangs: the other facts are read beside it
+        return {"why": str(error)}
+    why = nvidia_smi.trouble(code, out, err)
+    return {"why": why} if why else nvidia_smi.shown(out)
 
 
 def _has_gpu() -> bool:
@@ -214,6 +227,45 @@ def read_cdi() -> list[str]:
     return [str(path) for path in files if _CDI_KIND in _text(path)]
 
 
+def read_cdi_drivers() -> dict[str, dict[str, list[str]]]:
+    """``{specification: {versions, missing}}``: the driver's versions in the names of its libraries, and which of these
+    are no files."""
+    return {path: named_libraries(_text(Path(path))) for path in read_cdi()}
+
+
+def named_libraries(text: str) -> dict[str, list[str]]:
+    found = {match[0]: match[1] for match in _LIBRARY.finditer(text)}
+    gone = sorted(path for path in found if not Path(path).exists())
+    return {"versions": sorted({*found.values()}), "missing": gone[:3]}
+
+
+def read_boot() -> dict[str, Any]:
+    """``{kernels, entries, default, driver}``: what the next restart brings. kernels: installed. entries, default: as
+    `boot_menu`. driver: of the libraries on the disk, None where there are none."""
+    names = (path.name for path in Path("/usr/lib").glob("*/libcuda.so.*"))
+    versions = {match[1] for name in names if (match := re.fullmatch(r"libcuda\.so\.(\d{3,}(?:\.\d+)+)", name))}
+    menu = boot_menu(_text(_BOOT / "grub" / "grub.cfg"), _text(_BOOT / "grub" / "grubenv"))
+    return {
+        "kernels": sorted(path.name.removeprefix("vmlinuz-") for path in _BOOT.glob("vmlinuz-*")),
+        **menu,
+        "driver": max(versions, key=lambda text: [int(number) for number in text.split(".")], default=None),
+    }
+
+
+def boot_menu(config: str, environment: str) -> dict[str, Any]:
+    """``{entries, default}`` of GRUB's grub.cfg and grubenv: kernel and command line of each entry, in order, and which
+    of them is started: a number, ``1>2`` below a menu, or a title."""
+    entries = re.findall(r"^\s*linux\s+\S*/vmlinuz-(\S+)[ \t]*(.*)$", config, re.MULTILINE)
+    kept = dict(re.findall(r"^(\w+)=(.+)$", environment, re.MULTILINE))
+    asked = [text for text in re.findall(r'^\s*set default="(.*)"$', config, re.MULTILINE) if text != "${next_entry}"]
+    default = asked[0] if asked else "0"
+    saved = kept.get("saved_entry", "0") if default == "${saved_entry}" else default
+    return {
+        "entries": [{"release": release, "cmdline": words.strip()} for release, words in entries],
+        "default": kept.get("next_entry") or saved,
+    }
+
+
 def read_iommu() -> dict[str, str]:
     """The type of the IOMMU group of each ConnectX function, by its PCI address."""
     found = {path.name: _text(path / "iommu_group" / "type") for path in (_PCI / "drivers" / "mlx5_core").glob("*:*")}
@@ -258,6 +310,8 @@ READS: Mapping[str, Part] = {
     "network": lambda run, _ask: read_network(run),
     "fragments": lambda _run, _ask: fragments(_text(Path("/proc/buddyinfo")), os.sysconf("SC_PAGE_SIZE")),
     "cdi": lambda _run, _ask: read_cdi(),
+    "cdi_drivers": lambda _run, _ask: read_cdi_drivers(),
+    "boot": lambda _run, _ask: read_boot(),
     "iommu": lambda _run, _ask: read_iommu(),
     "reach": lambda _run, ask: read_reach(ask["reach"]),
 }

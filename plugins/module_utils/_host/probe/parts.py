@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads parts of a state side by side, each within bounded time: a part has a value, or a reason why it has none."""
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -22,21 +23,24 @@ def bounded_run(seconds: float) -> Run:
     """Runs commands without a shell, in the C locale, and gives up after ``seconds`` (UnreadableError)."""
 
     def run(arguments: list[str]) -> tuple[int, str, str]:
-        environment = os.environ | {"LC_ALL": "C"}
+        process = subprocess.Popen(
+            arguments,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | {"LC_ALL": "C"},
+            encoding="utf-8",
+            errors="replace",
+        )
         try:
-            done = subprocess.run(
-                arguments,
-                capture_output=True,
-                check=False,
-                stdin=subprocess.DEVNULL,
-                timeout=seconds,
-                env=environment,
-                encoding="utf-8",
-                errors="replace",
-            )
+            out, err = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired as error:
+            process.kill()
+            # one that hangs in the kernel, as nvidia-smi on a GPU that is gone, does not end by it, and is left behind
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=1)
             raise UnreadableError(f"{arguments[0]} did not end within {seconds:.0f} s") from error
-        return done.returncode, done.stdout, done.stderr
+        return process.returncode, out, err
 
     return run
 

@@ -38,6 +38,8 @@ _SCENE_S = 60
 # Docker may just be starting, with this unit or after a crash.
 _DOCKER_S = 120
 _GPU_SPECIFICATION = re.compile(r"""\bkind"?:\s*"?nvidia\.com/gpu(?![\w-])""")
+# With the driver's release in its name: others, as libnvidia-egl-gbm.so.1.1.2, have numbers of their own.
+_DRIVER_LIBRARY = re.compile(r"(?<![\w.])/[\w./+-]+\.so\.\d{3,}(?:\.\d+)+\b")
 _APPS = ("nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
 _RESOLVER = Path(__file__).parents[1] / "gids.py"
 
@@ -205,7 +207,8 @@ def with_environment(run_words: Sequence[str], variables: Sequence[str]) -> list
 
 
 def gpu_by_specification() -> bool:
-    """Whether this Docker reads CDI specifications (since 28.3 by itself), and one of them describes NVIDIA's GPU.
+    """Whether this Docker reads CDI specifications (since 28.3 by itself), and those of NVIDIA's GPU name libraries
+    that are there: one that somebody wrote by hand may be of an earlier driver.
 
     Read at each launch: NVIDIA's toolkit writes the specification anew at each boot.
     """
@@ -213,7 +216,9 @@ def gpu_by_specification() -> bool:
     with contextlib.suppress(ValueError, OSError):
         folders = (json.loads(done.stdout) or []) if done.returncode == 0 else []
         files = (path for folder in folders for path in Path(folder).glob("*") if path.suffix in (".yaml", ".json"))
-        return any(_GPU_SPECIFICATION.search(path.read_text(encoding="utf-8", errors="replace")) for path in files)
+        texts = (path.read_text(encoding="utf-8", errors="replace") for path in files)
+        named = [{*_DRIVER_LIBRARY.findall(text)} for text in texts if _GPU_SPECIFICATION.search(text)]
+        return bool(named) and all(Path(library).exists() for libraries in named for library in libraries)
     return False
 
 

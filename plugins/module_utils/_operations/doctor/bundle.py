@@ -79,16 +79,18 @@ def _slice(mine: Slice) -> dict[str, Any]:
 
 
 def _state(state: Mapping[str, Any]) -> dict[str, Any]:
-    kernel, daemon = state.get("kernel"), state.get("daemon")
+    kernel, boot, daemon = state.get("kernel"), state.get("boot"), state.get("daemon")
     models = (state.get("models") or {}).get("models", {})
     return {
         **{part: state.get(part) for part in _PARTS},
         "kernel": kernel
         and {
             "release": kernel["release"],
-            "cmdline": " ".join(word for word in kernel["cmdline"].split() if word.partition("=")[0] in _CMDLINE),
+            "cmdline": _words(kernel["cmdline"]),
             "reboot_required": kernel["reboot_required"],
         },
+        "boot": boot
+        and {**boot, "entries": [entry | {"cmdline": _words(entry["cmdline"])} for entry in boot["entries"]]},
         "daemon": daemon,
         "images": {name: bool(found) for name, found in (state.get("images") or {}).items()},
         "models": {"models": {name: bool(found) for name, found in models.items()}},
@@ -107,6 +109,10 @@ def _back(record: TakenBack | None) -> dict[str, Any]:
 def _short(definition: str) -> str:
     """Enough to compare; whatever is longer is made unreadable."""
     return definition[:16]
+
+
+def _words(cmdline: str) -> str:
+    return " ".join(word for word in cmdline.split() if word.partition("=")[0] in _CMDLINE)
 
 
 # Redaction --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from ..._plan.preflight.needs import preflight
 from ..._subjects.fabric.subject import FABRIC
 from ..._subjects.registry import SUBJECTS
 from ..._subjects.state import READS
-from ..._subjects.system.subject import SYSTEM, versions
+from ..._subjects.system.known_bad import reported, versions
+from ..._subjects.system.subject import SYSTEM
 from ..bench.expected import judged, records
 from ..init.login import problem
 
@@ -156,7 +157,10 @@ def facts(bundle: Mapping[str, Any]) -> dict[str, str]:
     state = bundle["state"]
     found, memory = versions(state), state.get("memory_bytes") or {}
     network = state.get("network") or {}
-    shown = {name: found[name] or "-" for name in ("ota", "bios", "kernel", "driver", "nic_firmware", "docker")}
+    shown = {name: found[name] or "-" for name in ("ota", "bios", "kernel", "driver")}
+    # one look at the fleet shows which hosts run a kernel and a driver that nobody has reported together
+    shown["reported"] = (found["driver"] and (reported(state) or "by nobody")) or "-"
+    shown |= {name: found[name] or "-" for name in ("nic_firmware", "docker")}
     return {
         "host": bundle["host"],
         **shown,

@@ -7,7 +7,7 @@ from ..._base.findings import Difference
 from ..._base.place import Place
 from ..._base.plan import Plan
 from ..._base.reading import State
-from ..._subjects.system.subject import versions
+from ..._subjects.system.known_bad import versions
 
 _EQUAL = ("kernel", "driver", "nic_firmware", "docker")
 

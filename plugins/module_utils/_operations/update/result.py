@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a host is once its update is made: kernel, driver and firmware that belong together, or don't."""
 
-import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,12 +9,11 @@ from typing import Any, cast
 
 from ..._base import worded
 from ..._base.findings import Finding
-from ..._base.gb10 import data_file, data_table
+from ..._base.gb10 import data_table
 from ..._base.place import Place
 from ..._base.reading import State
 from ..._base.subject import PreflightContext
-from ..._subjects.system.known_bad import numbers
-from ..._subjects.system.subject import bad_versions
+from ..._subjects.system.known_bad import bad_versions, known_good, numbers
 
 _IMAGE = re.compile(r"linux-image-(?:unsigned-)?(\d.*)")
 _MODULES = re.compile(r"linux-modules-nvidia-.*?-(\d+\.\d+\.\d+-.*)")
@@ -32,13 +30,6 @@ _FAMILIES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = data_table("p
 # A package that adds a word to the kernel's command line: NVIDIA's advisory of 14 September 2026.
 _ADDS_WORD = {"nvidia-spark-grub-kho": "kho=off"}
 _SOURCE = "GB10 community wiki, torn pairing of driver and firmware; an owner's journal, kernel 6.17.0-1021-nvidia"
-
-
-@functools.cache
-def known_good() -> list[Mapping[str, str]]:
-    """``data/known_good.yml``; the head of the file says what its keys are."""
-    table: list[Mapping[str, str]] = data_file("known_good")
-    return table
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,7 @@ def _files(plan: ContainerEngineSlice) -> Iterator[Managed | ManagedJson]:
 
 def _differences(view: DriftContext) -> Differences:
     daemon = view.state["daemon"]
-    for finding in _overruled(daemon or {}, view.slice["container_engine"]):
-        words = {name: getattr(finding, name) for name in ("found", "expected", "remedy", "reason", "source")}
-        yield view.difference("error", finding.rule, finding.place, **words)
+    yield from map(view.of_finding, _overruled(daemon or {}, view.slice["container_engine"]))
     engine = view.state["engine"]
     if engine is not None and not engine["running"] and not (daemon and daemon["masked"]):
         hangs = engine.get("hangs", "")

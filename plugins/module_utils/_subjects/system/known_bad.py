@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``data/known_bad.yml``: versions that are known to fail on GB10, and which of them a host has."""
+"""``data/known_bad.yml`` and ``known_good.yml``: versions that fail on GB10, or serve there, and what a host has."""
 
 import functools
 import re
@@ -7,7 +7,12 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ..._base.findings import Finding, Severity
 from ..._base.gb10 import data_file
+from ..._base.place import Place
+from ..._base.proofs import proven
+from ..._base.reading import State
+from ..._base.subject import PreflightContext
 
 Row = Mapping[str, Any]
 
@@ -17,6 +22,60 @@ def known_bad() -> list[Row]:
     """The table; the head of the file says what its keys are."""
     table: list[Row] = data_file("known_bad")
     return table
+
+
+@functools.cache
+def known_good() -> list[Mapping[str, str]]:
+    """The table; the head of the file says what its keys are."""
+    table: list[Mapping[str, str]] = data_file("known_good")
+    return table
+
+
+def reported(state: State) -> str:
+    """The month of the newest report of a host's kernel with its driver; empty where nobody has reported the pair."""
+    found = versions(state)
+    pair = (found["kernel"], found["driver"])
+    return max((row["seen"] for row in known_good() if (row["kernel"], row["driver"]) == pair), default="")
+
+
+def versions(state: State) -> dict[str, str | None]:
+    """What runs, by the names of ``fleet_host.versions``; None where there is none or it could not be read."""
+    kernel, firmware = state.get("kernel"), state.get("firmware")
+    engine, platform = state.get("engine"), state.get("platform")
+    return {
+        "kernel": kernel.get("release") if kernel else None,
+        "driver": state.get("driver"),
+        "nic_firmware": firmware.get("nic_firmware") if firmware else None,
+        "docker": engine.get("version") if engine else None,
+        "docker_store": engine.get("store") if engine else None,
+        "bios": platform.get("bios") if platform else None,
+        "ota": platform.get("ota") if platform else None,
+    }
+
+
+def bad_versions(look: PreflightContext) -> Iterator[Finding]:
+    """What runs against the versions that are known to fail on GB10; one that is tolerated is a hint."""
+    yield from (finding for _row, _have, finding in bad_rows(look))
+
+
+def bad_rows(look: PreflightContext) -> Iterator[tuple[Row, str, Finding]]:
+    """`bad_versions`, each with its row and the version."""
+    cmdline = look.part("kernel").get("cmdline", "")
+    for row, have in found_bad(versions(look.state), cmdline):
+        tolerated = look.slice["versions"]["tolerated"].get(row["id"])
+        severity: Severity = row.get("in_group", row["severity"]) if look.in_group else row["severity"]
+        one = Finding(
+            rule=f"known-bad {row['id']}",
+            kind="host",
+            severity="hint" if tolerated else severity,
+            at=Place(thing=f"{row['what']} {have}"),
+            found=have + (f", tolerated: {tolerated}" if tolerated else ""),
+            expected=described(row),
+            remedy=row["remedy"],
+            reason=row["effect"],
+            source=row["source"],
+        )
+        yield row, have, proven(one, row)
 
 
 def found_bad(versions: Mapping[str, str | None], cmdline: str) -> Iterator[tuple[Row, str]]:

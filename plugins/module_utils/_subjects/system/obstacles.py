@@ -10,6 +10,7 @@ from ..._base.findings import Finding, host_error, host_warning
 from ..._base.gb10 import data_table, fact
 from ..._base.sizes import GIB, gib, size
 from ..._base.subject import PreflightContext
+from .next_boot import refused, restart
 
 # Of a host whose updates want a restart, in a drift check as before a first service.
 # Below this share of what is free in blocks of 2 MiB, a driver asks in vain while memory is free.
@@ -104,7 +105,7 @@ def _wifi(look: PreflightContext) -> Iterator[Finding]:
 
 
 def _reboot(look: PreflightContext) -> Iterator[Finding]:
-    if look.part("kernel").get("reboot_required"):
+    if look.part("kernel").get("reboot_required") and not refused(look):
         yield worded.host_warning("reboot-pending", "reboot")
     if look.part("apt").get("unproved"):
         yield worded.host_warning("update-unproved", "update")
@@ -156,12 +157,14 @@ def _leaked(look: PreflightContext, others: list[str]) -> bool:
 
 def _remedy(look: PreflightContext, leaked: bool, others: list[str]) -> str:
     if leaked:
-        return "restart this host: sudo systemctl reboot --no-block; only that brings the memory back"
+        return f"{restart(look)}; only that brings the memory back"
     if others:
         return f"stop what else runs here (docker stop {' '.join(others)}), or place the services on another host"
     if look.part("network").get("desktop"):
         return "end the desktop: sudo systemctl isolate multi-user.target (site.yml keeps it off from the next boot on)"
-    return "see what takes it (ps aux --sort=-rss | head), and stop it or restart this host"
+    return (
+        f"see what takes it (ps aux --sort=-rss | head), and stop it{'' if refused(look) else ' or restart this host'}"
+    )
 
 
 def _fragmented(look: PreflightContext) -> Iterator[Finding]:
@@ -169,7 +172,12 @@ def _fragmented(look: PreflightContext) -> Iterator[Finding]:
     free, huge = fragments.get("free", 0), fragments.get("huge", 0)
     if look.part("gpu").get("present") and free >= _FREE_ENOUGH and huge < free * _HUGE_SHARE:
         yield worded.host_warning(
-            "memory-fragmented", "memory", free=size(free), huge=size(huge), free_size=size(int(free * _HUGE_SHARE))
+            "memory-fragmented",
+            "memory",
+            free=size(free),
+            huge=size(huge),
+            free_size=size(int(free * _HUGE_SHARE)),
+            restart=restart(look),
         )
 
 

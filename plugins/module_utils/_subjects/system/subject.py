@@ -9,15 +9,13 @@ from typing import Any
 from ..._base.findings import Difference, Finding, Severity
 from ..._base.forms import forms
 from ..._base.layout import MODELS
-from ..._base.place import Place
-from ..._base.proofs import proven
-from ..._base.reading import State
 from ..._base.sizes import GIB, size
 from ..._base.slice import VersionsSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, Questions, SliceContext, Subject
 from ..._engines.vllm.text.image_facts import Fault, image_of, moving_tag
 from ..._host.probe import machine, system
-from .known_bad import described, found_bad
+from .known_bad import bad_versions, versions
+from .next_boot import refused, restart_brings
 from .obstacles import system_obstacles
 
 PACKAGES = ("docker.io", "docker-ce", "earlyoom", "nvidia-container-toolkit")
@@ -48,21 +46,6 @@ def _questions(asked: Questions) -> Mapping[str, Any]:
     }
 
 
-def versions(state: State) -> dict[str, str | None]:
-    """What runs, by the names of ``fleet_host.versions``; None where there is none or it could not be read."""
-    kernel, firmware = state.get("kernel"), state.get("firmware")
-    engine, platform = state.get("engine"), state.get("platform")
-    return {
-        "kernel": kernel.get("release") if kernel else None,
-        "driver": state.get("driver"),
-        "nic_firmware": firmware.get("nic_firmware") if firmware else None,
-        "docker": engine.get("version") if engine else None,
-        "docker_store": engine.get("store") if engine else None,
-        "bios": platform.get("bios") if platform else None,
-        "ota": platform.get("ota") if platform else None,
-    }
-
-
 def _differences(view: DriftContext) -> Differences:
     yield from _reboot(view)
     yield from _versions(view)
@@ -76,7 +59,7 @@ def _differences(view: DriftContext) -> Differences:
 
 def _reboot(view: DriftContext) -> Iterator[Difference]:
     kernel, apt = view.state["kernel"], view.state["apt"]
-    if kernel and kernel["reboot_required"]:
+    if kernel and kernel["reboot_required"] and not refused(view.as_look()):
         yield view.differs("hint", "reboot-pending", "reboot")
     if apt and apt["unproved"]:
         yield view.differs("warning", "update-unproved", "update")
@@ -110,38 +93,9 @@ def _packages(view: DriftContext) -> Iterator[Difference]:
         yield view.differs("hint", "package-earlyoom", "package earlyoom", found=str(packages["earlyoom"]["version"]))
 
 
-def bad_versions(look: PreflightContext) -> Iterator[Finding]:
-    """What runs against the versions that are known to fail on GB10; one that is tolerated is a hint."""
-    cmdline = look.part("kernel").get("cmdline", "")
-    for row, have in found_bad(versions(look.state), cmdline):
-        tolerated = look.slice["versions"]["tolerated"].get(row["id"])
-        severity: Severity = row.get("in_group", row["severity"]) if look.in_group else row["severity"]
-        one = Finding(
-            rule=f"known-bad {row['id']}",
-            kind="host",
-            severity="hint" if tolerated else severity,
-            at=Place(thing=f"{row['what']} {have}"),
-            found=have + (f", tolerated: {tolerated}" if tolerated else ""),
-            expected=described(row),
-            remedy=row["remedy"],
-            reason=row["effect"],
-            source=row["source"],
-        )
-        yield proven(one, row)
-
-
 def _known_bad(view: DriftContext) -> Iterator[Difference]:
-    for version in bad_versions(PreflightContext(view.host, view.slice, view.state)):
-        yield view.difference(
-            version.severity,
-            version.rule,
-            version.place,
-            found=version.found,
-            expected=version.expected,
-            remedy=version.remedy,
-            reason=version.reason,
-            source=version.source,
-        )
+    look = view.as_look()
+    yield from map(view.of_finding, (*bad_versions(look), *restart_brings(look)))
 
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:

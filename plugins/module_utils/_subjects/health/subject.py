@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The health of a machine, judged before a change, by doctor and every night; and the clock that its GPU is kept to."""
+
+from collections.abc import Iterator
+
+from ..._base import layout
+from ..._base.declared_host import HostData
+from ..._base.findings import Finding
+from ..._base.forms import forms
+from ..._base.gb10 import filled
+from ..._base.slice import GpuSlice
+from ..._base.subject import Differences, DriftContext, PreflightContext, Subject
+from .gpu import gpu
+
+SPEC = forms("gpu")["gpu"]
+_SMI = "/usr/bin/nvidia-smi"
+
+
+def gpu_slice(settings: HostData) -> GpuSlice:
+    """``hosts.<host>.gpu``: what null or nothing in ``fleet_host.gpu`` leaves alone is null.
+
+    The unit sets both at each boot. The driver tells nobody the clock that it is kept to: the unit is what is compared.
+    """
+    declared = settings.get("gpu", {})
+    clock, persistence = declared.get("clock_max_mhz"), declared.get("persistence")
+    commands = [
+        *([] if persistence is None else [f"ExecStart={_SMI} --persistence-mode={int(persistence)}"]),
+        *([] if clock is None else [f"ExecStart={_SMI} --lock-gpu-clocks=0,{clock}"]),
+        *([] if clock is None else [f"ExecStop={_SMI} --reset-gpu-clocks"]),
+    ]
+    text = filled("gpu.service", commands="".join(f"{line}\n" for line in commands)) if commands else None
+    return {
+        "clock_max_mhz": clock,
+        "persistence": persistence,
+        "unit": layout.GPU_UNIT,
+        "units": {layout.GPU_UNIT: "started"} if commands else {},
+        "files": {f"{layout.UNITS}/{layout.GPU_UNIT}": {"mode": "0644", "content": text}},
+    }
+
+
+def _obstacles(look: PreflightContext) -> Iterator[Finding]:
+    yield from gpu(look)
+
+
+def _differences(view: DriftContext) -> Differences:
+    yield from map(view.of_finding, _obstacles(view.as_look()))
+
+
+HEALTH = Subject("gpu", SPEC, lambda here: gpu_slice(here.settings), differences=_differences, obstacles=_obstacles)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a restart of a host would bring, and whether that is known to fail: advice is judged before it is given."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+from ..._base import worded
+from ..._base.findings import Finding
+from ..._base.reading import Boot, Kernel, State
+from ..._base.subject import PreflightContext
+from .known_bad import Row, bad_rows, numbers
+
+_REBOOT, _POWER_OFF = "sudo systemctl reboot --no-block", "sudo systemctl poweroff --no-block"
+# Below this folder GRUB's settings lie, the last file by name wins.
+_GRUB = "/etc/default/grub.d/zz-kernel.cfg"
+
+
+def after_restart(state: State) -> State:
+    """The reading as the next boot makes it: kernel, command line and driver; what is not known stays as it is."""
+    kernel, boot = state.get("kernel"), state.get("boot")
+    if not kernel or not boot:
+        return state
+    release, cmdline = _started(kernel, boot)
+    after = {"kernel": {**kernel, "release": release, "cmdline": cmdline}}
+    driver = (boot["driver"] or state["driver"]) if state.get("driver") else None
+    return cast(State, {**state, **after, "driver": driver})
+
+
+def _started(kernel: Kernel, boot: Boot) -> tuple[str, str]:
+    """Kernel and command line of the entry that GRUB starts; without its menu the newest kernel, as GRUB sorts them."""
+    entries, (menu, _, below) = boot["entries"], boot["default"].partition(">")
+    if menu.isdecimal() and entries:
+        # the first entry is one of its own, the others are below a menu
+        at = 1 + int(below) if below.isdecimal() else int(menu)
+        entry = entries[min(at, len(entries) - 1)]
+        return entry["release"], entry["cmdline"]
+    named = [entry for entry in entries if entry["release"] in boot["default"]]
+    if named:
+        longest = max(named, key=lambda entry: len(entry["release"]))
+        return longest["release"], longest["cmdline"]
+    newest = max([*boot["kernels"], kernel["release"]], key=numbers)
+    return newest, next((entry["cmdline"] for entry in entries if entry["release"] == newest), kernel["cmdline"])
+
+
+def restart_brings(look: PreflightContext) -> Iterator[Finding]:
+    """The versions known to fail that a restart would bring, and that do not run now, with the way around them."""
+    now = {row["id"] for row, _have, _version in bad_rows(look)}
+    for row, have, version in bad_rows(replace(look, state=after_restart(look.state))):
+        if row["id"] not in now and version.severity != "hint":
+            yield worded.finding(
+                version.severity,
+                "restart-known-bad",
+                "the next restart",
+                kind="host",
+                have=f"{row['what']} {have}",
+                expected=version.expected,
+                remedy=_way_out(look, row, have),
+                reason=version.reason,
+                source=f"{version.source} (known-bad {row['id']})",
+            )
+
+
+def _way_out(look: PreflightContext, row: Row, have: str) -> str:
+    """The cure of the row first; for a kernel also how to boot the one that runs."""
+    if row["what"] != "kernel":
+        return f"{row['remedy']}; then {_REBOOT}"
+    entry = f"Advanced options for Ubuntu>Ubuntu, with Linux {look.part('kernel')['release']}"
+    keep = f"echo 'GRUB_DEFAULT=\"{entry}\"' | sudo tee {_GRUB} && sudo update-grub"
+    hold = f"sudo apt-mark hold linux-image-{have}"
+    return f"{row['remedy']}; or boot the kernel that runs now: {keep} && {hold}; only then {_REBOOT}"
+
+
+def refused(look: PreflightContext) -> Finding | None:
+    """The error that a restart of this host would be."""
+    return next((finding for finding in restart_brings(look) if finding.severity == "error"), None)
+
+
+def restart(look: PreflightContext, power_off: bool = False) -> str:
+    """The advice to restart this host, or to power it off, as it may be given."""
+    command = _POWER_OFF if power_off else _REBOOT
+    if refused(look):
+        return f"mend `restart-known-bad` of this host first, then {command}"
+    return f"{'power this host off' if power_off else 'restart this host'}: {command}"

@@ -1,0 +1,269 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The machine as a patient: what a probe reads of it, and what doctor and drift make of that."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe import machine, nvidia_smi
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import (
+    UnreadableError,
+    bounded_run,
+    read_parts,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_bad import known_bad, reported
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.next_boot import after_restart, restart
+from drift_fleet import GIB, changed, state_of
+from unit.test_doctor import GROUP, PLAN, each, looked, memory, put
+
+HOSTS = Path(__file__).resolve().parents[1] / "data" / "hosts"
+QUERY = (HOSTS / "gb10-query" / "nvidia-smi.txt").read_text("utf-8")
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.178\n"
+
+
+def found(change: Any, plan: dict[str, Any] = PLAN, host: str = "titan") -> dict[str, Any]:
+    return {finding.rule: finding for finding in looked(plan, host, change).findings}
+
+
+# The next restart -------------------------------------------------------------------------------------------------
+
+GRUB = """
+if [ "${next_entry}" ] ; then
+   set default="${next_entry}"
+else
+   set default="%s"
+fi
+menuentry 'Ubuntu' --class ubuntu $menuentry_id_option 'gnulinux-simple-1' {
+\tlinux\t/boot/vmlinuz-7.0.0-31-generic root=UUID=1 ro quiet
+}
+submenu 'Advanced options for Ubuntu' {
+\tmenuentry 'Ubuntu, with Linux 7.0.0-31-generic' {
+\t\tlinux\t/boot/vmlinuz-7.0.0-31-generic root=UUID=1 ro quiet
+\t}
+\tmenuentry 'Ubuntu, with Linux 7.0.0-31-generic (recovery mode)' {
+\t\tlinux\t/boot/vmlinuz-7.0.0-31-generic root=UUID=1 ro recovery
+\t}
+\tmenuentry 'Ubuntu, with Linux 7.0.0-30-generic' {
+\t\tlinux\t/boot/vmlinuz-7.0.0-30-generic root=UUID=1 ro quiet splash
+\t}
+}
+"""
+KERNELS = ["7.0.0-30-generic", "7.0.0-31-generic"]
+
+
+def waits(default: str = "0", environment: str = "", config: str = GRUB, driver: str = "580.159.03") -> Any:
+    menu = machine.boot_menu(config % default if config else "", environment)
+    return each(
+        put("kernel", "release", "7.0.0-30-generic"),
+        put("kernel", "reboot_required", True),
+        put("boot", {"kernels": KERNELS, **menu, "driver": driver}),
+    )
+
+
+@pytest.mark.parametrize("config", [GRUB, ""])
+def test_a_restart_into_a_kernel_that_is_known_to_fail_is_refused_with_the_way_out(config: str) -> None:
+    """MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark issue 259: three days lay between installation and restart."""
+    rules = found(waits(config=config), GROUP, "spark-2")
+    one = rules["restart-known-bad"]
+    assert (one.severity, one.place) == ("error", "the next restart")
+    assert "kernel 7.0.0-31-generic is installed" in one.found and "reboot-pending" not in rules
+    order = ["don't restart", "kho=off", "GRUB_DEFAULT", "apt-mark hold", "only then sudo systemctl reboot"]
+    assert sorted(order, key=one.remedy.index) == order
+    (alone,) = (rule for rule in found(waits(config=config)).values() if rule.rule == "restart-known-bad")
+    assert alone.severity == "warning"  # no group, no RDMA
+
+
+@pytest.mark.parametrize(
+    ("default", "environment", "release"),
+    [
+        ("0", "", "7.0.0-31-generic"),
+        ("1>0", "", "7.0.0-31-generic"),
+        ("1>2", "", "7.0.0-30-generic"),
+        ("Advanced options for Ubuntu>Ubuntu, with Linux 7.0.0-30-generic", "", "7.0.0-30-generic"),
+        ("gnulinux-advanced-1>gnulinux-7.0.0-30-generic-advanced-1", "", "7.0.0-30-generic"),
+        ("${saved_entry}", "# GRUB Environment Block\nsaved_entry=1>2\n####", "7.0.0-30-generic"),
+        ("${saved_entry}", "", "7.0.0-31-generic"),
+        ("0", "next_entry=1>2\n", "7.0.0-30-generic"),
+        ("1>9", "", "7.0.0-30-generic"),
+    ],
+)
+def test_the_entry_that_grub_starts_is_judged(default: str, environment: str, release: str) -> None:
+    """The way out is taken at its word: with the boot entry that it names the error is gone."""
+    change, state = waits(default, environment), copy.deepcopy(state_of(GROUP, "spark-2"))
+    change(state)
+    after = after_restart(state)  # type: ignore[arg-type]
+    assert after["kernel"] and after["kernel"]["release"] == release
+    rules = found(change, GROUP, "spark-2")
+    assert ("restart-known-bad" in rules) == (release == KERNELS[1])
+    assert ("reboot-pending" in rules) == (release == KERNELS[0])
+
+
+def test_a_cure_on_the_next_command_line_counts() -> None:
+    rules = found(waits(config=GRUB.replace("ro quiet", "ro kho=off quiet")), GROUP, "spark-2")
+    assert "restart-known-bad" not in rules and "reboot-pending" in rules
+
+
+def test_a_driver_that_waits_is_judged_too() -> None:
+    change = put("boot", "driver", "590.44.01")
+    assert found(change)["restart-known-bad"].found.startswith("driver 590.44.01 is installed")
+    assert "gpu-libraries" in found(change)  # the module that runs is another one
+
+
+def test_whatever_advises_a_restart_is_judged() -> None:
+    leaked = each(memory(12 * GIB, unaccounted=100 * GIB), waits())
+    remedy = found(leaked, GROUP, "spark-2")["memory-leaked"].remedy
+    assert remedy.startswith("mend `restart-known-bad` of this host first")
+    assert found(memory(12 * GIB, unaccounted=100 * GIB))["memory-leaked"].remedy.startswith("restart this host: sudo")
+    broken = each(put("gpu", "why", "nvidia-smi ended with 15: GPU is lost"), waits())
+    assert "mend `restart-known-bad`" in found(broken, GROUP, "spark-2")["gpu-silent"].remedy
+
+
+def test_the_nightly_check_says_the_same() -> None:
+    view = compare(GROUP, changed(GROUP, "spark-2", waits()), "2026-11-01")  # type: ignore[arg-type]
+    mine = [one for one in view.differences if one.rule in ("restart-known-bad", "reboot-pending")]
+    assert [(one.rule, one.severity, one.host) for one in mine] == [("restart-known-bad", "error", "spark-2")]
+
+
+def test_what_can_not_be_read_is_not_judged() -> None:
+    for change in (put("boot", None), put("kernel", None)):
+        state = copy.deepcopy(state_of(PLAN, "titan"))
+        change(state)
+        assert restart(PreflightContext("titan", PLAN["hosts"]["titan"], state)).startswith("restart this host")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("driver", ["580.167.08", "580.173.02", "580.178.04", "595.84", "595.91.07", "610.43.02"])
+def test_no_release_is_free_of_what_nobody_has_shown(driver: str) -> None:
+    one = found(put("driver", driver))["known-bad driver-out-of-memory"]
+    assert one.severity == "warning" and "memory_guard" in one.remedy
+
+
+def test_a_pair_that_nobody_reports_is_shown_in_the_table() -> None:
+    state = copy.deepcopy(state_of(PLAN, "titan"))
+    assert reported(state) == ""  # type: ignore[arg-type]
+    state["kernel"]["release"], state["driver"] = "6.17.0-1032-nvidia", "580.173.02"
+    assert reported(state) == "2026-09"  # type: ignore[arg-type]
+    assert all(row.get("until") or row["since"] for row in known_bad())
+
+
+# The GPU ----------------------------------------------------------------------------------------------------------
+
+
+def answering(code: int, out: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(machine, "_has_gpu", lambda: True)
+    return machine.read_gpu(lambda words: (code, out, "") if words[0] == "nvidia-smi" else (0, "", ""))
+
+
+def test_what_a_gb10_says_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = answering(0, QUERY, monkeypatch)
+    assert read == {
+        **{"present": True, "module": True, "users": 1, "why": "", "persistence": True, "held_back": ["SW Power Cap"]},
+        "figures": {"use_percent": 96, "heat_c": 64, "power_w": 47.91, "clock_mhz": 2411, "clock_most_mhz": 3003},
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "why"),
+    [
+        (18, MISMATCH, "nvidia-smi ended with 18: Failed to initialize NVML: Driver/library version mismatch NVML"),
+        (6, "No devices were found\n", "nvidia-smi ended with 6: No devices were found"),
+        (0, "No devices were found\n", "No devices were found"),
+        (
+            9,
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n",
+            "nvidia-smi ended with 9",
+        ),
+        (0, "", "nvidia-smi prints nothing"),
+        (137, "", "nvidia-smi ended with 137"),
+        (0, QUERY.replace("2411 MHz", "GPU is lost"), "Graphics : GPU is lost"),
+        (0, QUERY.replace("2411 MHz", "[Unknown Error]"), "Graphics : [Unknown Error]"),
+    ],
+)
+def test_words_of_an_error_are_no_programs(code: int, out: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVIDIA/nvidia-container-toolkit issues 171 and 394: eleven words were eleven programs."""
+    read = answering(code, out, monkeypatch)
+    assert read["users"] == 0 and read["why"].startswith(why)
+    rules = found(each(put("gpu", read), memory(12 * GIB, unaccounted=100 * GIB)))
+    (one,) = (rules[name] for name in ("gpu-libraries", "gpu-silent") if name in rules)
+    assert one.severity == "error" and why[-20:] in one.found
+    assert "memory-leaked" in rules and "memory-short" not in rules
+
+
+def test_a_driver_that_was_updated_under_its_module_wants_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = answering(18, MISMATCH, monkeypatch)
+    one = found(each(put("gpu", read), put("boot", "driver", "580.178.04")))["gpu-libraries"]
+    assert "module is 580.159.03, and the libraries are 580.178.04" in one.found
+    assert one.remedy == "restart this host: sudo systemctl reboot --no-block; it loads the module that fits"
+
+
+def test_a_value_that_one_release_does_not_tell_is_no_dead_gpu() -> None:
+    assert nvidia_smi.trouble(0, QUERY.replace("47.91 W", "[Unknown Error]"), "") == ""
+
+
+def test_a_gpu_that_hangs_or_has_no_tool_leaves_the_other_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the kernel (state D) or for 40 seconds: it is given up after its limit, and not waited for."""
+    monkeypatch.setattr(machine, "_has_gpu", lambda: True)
+    run, began = bounded_run(0.2), time.monotonic()
+
+    def hangs(words: list[str]) -> tuple[int, str, str]:
+        return run(["sleep", "40"]) if words[0] == "nvidia-smi" else (0, "", "")
+
+    state, unknown = read_parts({"gpu": lambda: machine.read_gpu(hangs), "other": lambda: 1}, 5)
+    assert time.monotonic() - began < 5 and unknown == {} and state["other"] == 1
+    assert "did not end within" in state["gpu"]["why"]
+    assert "gpu-silent" in found(put("gpu", state["gpu"]))
+
+    def missing(words: list[str]) -> tuple[int, str, str]:
+        if words[0] == "nvidia-smi":
+            raise FileNotFoundError
+        return 0, "", ""
+
+    assert found(put("gpu", machine.read_gpu(missing)))["gpu-silent"].severity == "warning"
+
+
+def test_a_program_that_can_not_be_killed_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess.Popen, "kill", lambda _process: None)
+    monkeypatch.setattr(subprocess.Popen, "__del__", lambda _process: None)
+    began = time.monotonic()
+    with pytest.raises(UnreadableError, match="did not end"):
+        bounded_run(0.1)(["sleep", "6"])
+    assert time.monotonic() - began < 5
+
+
+# The specification ------------------------------------------------------------------------------------------------
+
+STALE = """kind: nvidia.com/gpu
+mounts: [/usr/lib/aarch64-linux-gnu/libcuda.so.580.159.04, /usr/lib/aarch64-linux-gnu/libEGL_nvidia.so.580.159.04]
+- /usr/lib/aarch64-linux-gnu/libnvidia-egl-wayland.so.1.1.13
+- --link ../libglxserver_nvidia.so.1::/usr/lib/aarch64-linux-gnu/x
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [
+        ("/etc/cdi/nvidia.yaml", "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
+        ("/var/run/cdi/nvidia.yaml", "sudo systemctl restart nvidia-cdi-refresh"),
+    ],
+)
+def test_a_specification_of_another_driver_is_named_with_its_command(path: str, remedy: str) -> None:
+    """HaveAGitGat/Tdarr issue 1423: 580.159.04 in the file, 580.178.04 on the host."""
+    read = machine.named_libraries(STALE)
+    assert read["versions"] == ["580.159.04"] and len(read["missing"]) == 2
+    one = found(put("cdi_drivers", {path: read}))["gpu-specification"]
+    assert (one.severity, one.place) == ("error", path) and remedy in one.remedy
+    assert one.found == "it names libraries of 580.159.04, and the driver is 580.159.03"
+
+
+def test_a_specification_of_the_driver_that_waits_is_no_fault() -> None:
+    new = {"/var/run/cdi/nvidia.yaml": {"versions": ["580.178.04"], "missing": []}}
+    rules = found(each(put("cdi_drivers", new), put("boot", "driver", "580.178.04")))
+    assert "gpu-specification" not in rules and "gpu-libraries" in rules
