@@ -20,9 +20,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts impor
     read_parts,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.health.subject import gpu_slice
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_bad import known_bad, reported
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.next_boot import after_restart, restart
-from drift_fleet import GIB, changed, state_of
+from drift_fleet import GIB, changed, planned, state_of
 from unit.test_doctor import GROUP, PLAN, each, looked, memory, put
 
 HOSTS = Path(__file__).resolve().parents[1] / "data" / "hosts"
@@ -127,7 +128,7 @@ def test_whatever_advises_a_restart_is_judged() -> None:
     assert "mend `restart-known-bad`" in found(broken, GROUP, "spark-2")["gpu-silent"].remedy
 
 
-def test_the_nightly_check_says_the_same() -> None:
+def test_drift_finds_the_same() -> None:
     view = compare(GROUP, changed(GROUP, "spark-2", waits()), "2026-11-01")  # type: ignore[arg-type]
     mine = [one for one in view.differences if one.rule in ("restart-known-bad", "reboot-pending")]
     assert [(one.rule, one.severity, one.host) for one in mine] == [("restart-known-bad", "error", "spark-2")]
@@ -162,7 +163,7 @@ def answering(code: int, out: str, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     return machine.read_gpu(lambda words: (code, out, "") if words[0] == "nvidia-smi" else (0, "", ""))
 
 
-def test_what_a_gb10_says_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_of_a_gb10_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read = answering(0, QUERY, monkeypatch)
     assert read == {
         **{"present": True, "module": True, "users": 1, "why": "", "persistence": True, "held_back": ["SW Power Cap"]},
@@ -204,7 +205,7 @@ def test_a_driver_that_was_updated_under_its_module_wants_a_restart(monkeypatch:
     assert one.remedy == "restart this host: sudo systemctl reboot --no-block; it loads the module that fits"
 
 
-def test_a_value_that_one_release_does_not_tell_is_no_dead_gpu() -> None:
+def test_a_single_unknown_value_is_no_dead_gpu() -> None:
     assert nvidia_smi.trouble(0, QUERY.replace("47.91 W", "[Unknown Error]"), "") == ""
 
 
@@ -267,3 +268,36 @@ def test_a_specification_of_the_driver_that_waits_is_no_fault() -> None:
     new = {"/var/run/cdi/nvidia.yaml": {"versions": ["580.178.04"], "missing": []}}
     rules = found(each(put("cdi_drivers", new), put("boot", "driver", "580.178.04")))
     assert "gpu-specification" not in rules and "gpu-libraries" in rules
+
+
+# The clock --------------------------------------------------------------------------------------------------------
+
+
+def test_a_declared_clock_is_a_unit_that_sets_it_at_each_boot_and_frees_it_when_it_stops() -> None:
+    part = gpu_slice({"gpu": {"clock_max_mhz": 2150, "persistence": True}})
+    (file,) = part["files"].values()
+    lines = [line for line in str(file.get("content")).splitlines() if line.startswith("Exec")]
+    assert lines == [
+        "ExecStart=/usr/bin/nvidia-smi --persistence-mode=1",
+        "ExecStart=/usr/bin/nvidia-smi --lock-gpu-clocks=0,2150",
+        "ExecStop=/usr/bin/nvidia-smi --reset-gpu-clocks",
+    ]
+    assert part["units"] == {"gb10-gpu.service": "started"}
+
+
+def test_nothing_declared_leaves_the_gpu_alone() -> None:
+    for settings in ({}, {"gpu": {}}, {"gpu": {"clock_max_mhz": None, "persistence": None}}):
+        part = gpu_slice(settings)  # type: ignore[arg-type]
+        assert part["units"] == {} and [file["content"] for file in part["files"].values()] == [None]  # type: ignore[typeddict-item]
+
+
+def test_drift_finds_a_clock_that_is_not_kept() -> None:
+    plan = planned(fleet_host={"memory_kib": 15728640, "gpu": {"clock_max_mhz": 2150, "persistence": True}})
+    clean = compare(plan, changed(plan, "titan", lambda _state: None), "2026-11-01")  # type: ignore[arg-type]
+    assert clean.differences == ()
+    stopped = changed(plan, "titan", put("units", "gb10-gpu.service", "active", "inactive"))
+    assert [one.place for one in compare(plan, stopped, "2026-11-01").differences] == ["unit gb10-gpu.service"]  # type: ignore[arg-type]
+    hot = changed(plan, "titan", put("gpu", "figures", {"clock_mhz": 2411}))
+    assert [one.rule for one in compare(plan, hot, "2026-11-01").differences] == ["gpu-clock"]  # type: ignore[arg-type]
+    off = changed(plan, "titan", put("gpu", "persistence", False))
+    assert [one.rule for one in compare(plan, off, "2026-11-01").differences] == ["gpu-persistence"]  # type: ignore[arg-type]

@@ -446,6 +446,10 @@ CLEAN = {
     f"gb10_gpu_utilization_ratio{{{GPU}}}": "0.97x30",
     f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "2400e6x30",
     f"gb10_gpu_power_watts{{{GPU}}}": "48x30",
+    f"gb10_gpu_temperature_celsius{{{GPU}}}": "64x30",
+    # the clock was set by a second, as NTP does
+    'node_time_seconds{job="host",host="titan"}': "90000+60x30",
+    'node_boot_time_seconds{job="host",host="titan"}': "40000x5 40001x30",
     'gb10_fabric_link{host="titan",device="enp1s0f0np0"}': "1x30",
     'gb10_disk_free_bytes{host="titan",path="/var/lib/gb10-fleet"}': "9e11x30",
     'gb10_drift_differences{host="titan",of="spark-2",severity="error"}': "0x30",
@@ -479,6 +483,16 @@ CAUSES: list[tuple[str, dict[str, str]]] = [
     # a GPU that has nothing to do saves power, and a minute of it is no state
     ("", {f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "799e6x30", f"gb10_gpu_utilization_ratio{{{GPU}}}": "0.1x30"}),
     ("", {f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "2400e6x13 799e6x2 2400e6x15"}),
+    ("Gb10GpuHot", {f"gb10_gpu_temperature_celsius{{{GPU}}}": "91x30"}),
+    ("", {f"gb10_gpu_temperature_celsius{{{GPU}}}": "91x8 80x22"}),
+    ("Gb10GpuSilent", {f"gb10_gpu_temperature_celsius{{{GPU}}}": "64x2 _x30"}),
+    # its metrics are missing as well: that is another alert
+    (
+        "Gb10HostSilent",
+        {f"gb10_gpu_temperature_celsius{{{GPU}}}": "64x2 _x30", 'up{job="host",host="titan"}': "1x3 0x30"},
+    ),
+    ("Gb10HostRestarts", {'node_boot_time_seconds{job="host",host="titan"}': "40000x3 90200x4 90600x30"}),
+    ("", {'node_boot_time_seconds{job="host",host="titan"}': "40000x3 90200x30"}),  # an update
     ("Gb10LinkDown", {'gb10_fabric_link{host="titan",device="enp1s0f0np0"}': "1x3 0x30"}),
     ("Gb10DiskFull", {'gb10_disk_free_bytes{host="titan",path="/var/lib/gb10-fleet"}': "9e9x30"}),
     ("Gb10Drift", {'gb10_drift_differences{host="titan",of="spark-2",severity="error"}': "2x30"}),
@@ -543,6 +557,85 @@ def test_each_alert_fires_for_its_cause_alone(tmp_path: Path, names: str, change
     ask = 'count by (alertname) (ALERTS{alertstate="firing"})'
     shown = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(expected)]
     rules_show(tmp_path, seeded, ask, last, shown)
+
+
+DAY = 144
+STEP_S = 600
+
+
+def month(changed: dict[str, list[float | None]]) -> dict[str, str]:
+    """Thirty healthy days of a machine, six samples an hour, from the figures that owners report: 41 degrees, 4 W and
+    208 MHz at rest, 60 to 78 degrees, 40 to 60 W and 2.1 to 2.5 GHz under load; one restart for an update."""
+    at = range(30 * DAY)
+    loaded = [(step // 6) % 24 in range(8, 20) and step % 7 != 0 for step in at]
+    boots = [-86_400.0 if step < 9 * DAY else 9.0 * DAY * STEP_S - 30 for step in at]
+    found: dict[str, list[float | None]] = {
+        f"gb10_gpu_utilization_ratio{{{GPU}}}": [0.96 if busy else 0.0 for busy in loaded],
+        f"gb10_gpu_sm_clock_hertz{{{GPU}}}": [2.1e9 + step % 5 * 1e8 if loaded[step] else 208e6 for step in at],
+        f"gb10_gpu_power_watts{{{GPU}}}": [40.0 + step % 21 if loaded[step] else 4.0 for step in at],
+        f"gb10_gpu_temperature_celsius{{{GPU}}}": [60.0 + step % 19 if loaded[step] else 41.0 for step in at],
+        'node_time_seconds{host="titan"}': [float(step * STEP_S) for step in at],
+        'node_boot_time_seconds{host="titan"}': [boot + step % 2 for step, boot in enumerate(boots)],
+        'up{job="host",host="titan"}': [1.0 for _ in at],
+        'node_textfile_mtime_seconds{host="titan",file="/run/gb10-metrics/gb10.prom"}': [
+            step * STEP_S - 9.0 for step in at
+        ],
+    }
+    return {name: " ".join("_" if one is None else f"{one:g}" if abs(one) < 1e5 else f"{one:.0f}" for one in values)
+            for name, values in (found | changed).items()}  # fmt: skip
+
+
+def ill(series: str, day: int, value: float | None, days: int = 1) -> dict[str, list[float | None]]:
+    words = month({})[series].split()
+    values: list[float | None] = [float(word) for word in words]
+    values[day * DAY : (day + days) * DAY] = [value] * (days * DAY)
+    return {series: values}
+
+
+BOOTS = 'node_boot_time_seconds{host="titan"}'
+# Fourteen hard stops in four days, each after about seven hours.
+STOPS: list[float | None] = [20 * DAY * STEP_S + at // 41 * 41 * STEP_S - 30.0 for at in range(4 * DAY)]
+
+
+@NEEDS_PROMTOOL
+@pytest.mark.parametrize(
+    ("changed", "day", "names"),
+    [
+        ({}, None, ""),
+        (ill(f"gb10_gpu_temperature_celsius{{{GPU}}}", 20, 92.0), 20, "Gb10GpuHot"),
+        (ill(f"gb10_gpu_temperature_celsius{{{GPU}}}", 20, None), 20, "Gb10GpuSilent"),
+        (ill(f"gb10_gpu_sm_clock_hertz{{{GPU}}}", 20, 702e6), 20, "Gb10GpuSlow"),
+        ({BOOTS: [float(word) for word in month({})[BOOTS].split()[: 20 * DAY]] + STOPS}, 20, "Gb10HostRestarts"),
+    ],
+)
+def test_thirty_healthy_days_are_silent_and_an_illness_is_found_in_its_time(
+    tmp_path: Path, changed: dict[str, list[float | None]], day: int | None, names: str
+) -> None:
+    """Of a healthy machine no alert is due at any time; of an ill one its own, within the first day."""
+    (tmp_path / "rules.yml").write_text(json.dumps(rules([], LIMITS)))
+    ask = 'count by (alertname) (max_over_time(ALERTS{alertstate="firing"}[%s]))'
+    until = (day or 29) * 24 * 60 + (19 * 60 if day else 0)
+    tests = [("30d", f"{until}m", names)] + ([("20d", f"{20 * 24 * 60 - 10}m", "")] if day else [])
+    test = {
+        "rule_files": ["rules.yml"],
+        "evaluation_interval": "10m",
+        "tests": [
+            {
+                "interval": "10m",
+                "input_series": [{"series": name, "values": values} for name, values in month(changed).items()],
+                "promql_expr_test": [
+                    {
+                        "expr": ask % span,
+                        "eval_time": at,
+                        "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in expected.split()],
+                    }
+                    for span, at, expected in tests
+                ],
+            }
+        ],
+    }
+    (tmp_path / "test.yml").write_text(json.dumps(test))
+    promtool("test", "rules", str(tmp_path / "test.yml"))
 
 
 # Machines, two hours of their service, a value a minute, the alert of the first, and of which others.

@@ -379,6 +379,8 @@ SEEN: dict[str, dict[str, str]] = {
         "Set the running kernel": "sysctl kernel",
         "Keep the settings over a boot": "files units",
         "Re-execute systemd": "after Keep the settings over a boot",
+        "Stop the unit of the GPU's clock where it is no longer wanted": "files",
+        "Keep the GPU's clock and persistence, now and over a boot": "files units",
     },
     "memory_guard": {
         "Stop a guard that is no longer wanted": "files",

@@ -44,6 +44,15 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
 
 def _differences(view: DriftContext) -> Differences:
     yield from map(view.of_finding, _obstacles(view.as_look()))
+    declared, found = view.slice["gpu"], view.state["gpu"]
+    if found is None:
+        return
+    clock, most = found.get("figures", {}).get("clock_mhz", 0), declared["clock_max_mhz"]
+    if most is not None and clock > most:
+        yield view.differs("warning", "gpu-clock", "the GPU's clock", clock=f"{clock:.0f}", most=most, host=view.host)
+    if declared["persistence"] not in (None, found.get("persistence", declared["persistence"])):
+        wanted = "on" if declared["persistence"] else "off"
+        yield view.differs("warning", "gpu-persistence", "persistence of the GPU", wanted=wanted)
 
 
 HEALTH = Subject("gpu", SPEC, lambda here: gpu_slice(here.settings), differences=_differences, obstacles=_obstacles)
