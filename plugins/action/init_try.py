@@ -79,9 +79,7 @@ def _decided(hosts: dict[str, Host], options: Options, folder: Path) -> dict[str
         raise AnsibleActionFail(f"{problem}; nothing was changed")
     chosen = "" if model else trying.best(hosts, fabric, library)
     if not (model or chosen):
-        raise AnsibleActionFail(
-            f"no recipe that others have run fits on {', '.join(hosts)}; name a smaller model: -e model=ORG/NAME"
-        )
+        raise AnsibleActionFail(f"{trying.none_fits(hosts, library)}; nothing was changed")
     service = {**(model or {"recipe": chosen}), "hosts": [*hosts], "port": trying.port_for(running, ours)}
     plan = trying.planned(service, hosts, fabric, library)
     if short := trying.shortage(plan):

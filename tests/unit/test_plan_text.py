@@ -165,10 +165,11 @@ def test_the_table_names_what_is_to_do(service: dict[str, Any], row: str) -> Non
 
 
 def test_findings_come_before_the_details_and_a_refusal_last() -> None:
-    text = as_text(planned({"a": "qwen3.6-35b-at-0.24"}), ["a"])
+    text = as_text(planned({"a": "nemotron-3-super-120b-a12b-nvfp4"}), ["a"])
     assert text.index("\nwarning ") < text.index("\nhint ") < text.index("\nservice a: ")
     assert re.search(r"findings: 0 errors, .*, above\n$", text)
-    refused = as_text(planned({"a": "qwen3.6-35b-at-0.24"}, workload={"max_model_len": 8192, "pool": "500GiB"}), ["a"])
+    workload = {"max_model_len": 8192, "pool": "500GiB"}
+    refused = as_text(planned({"a": "nemotron-3-super-120b-a12b-nvfp4"}, workload=workload), ["a"])
     assert refused.index("\nservice a: ") < refused.index("\nwarning ") < refused.index("\nerror ")
 
 

@@ -86,7 +86,7 @@ def test_a_warning_comes_once_where_the_playbook_plans_twice(tmp_path: Path) -> 
         "cluster-tp2.yml",
         hosts="titan: {ansible_host: 127.0.0.2}\n    beast: {ansible_host: 127.0.0.3}",
     )
-    assert done.stdout.count("expected sha256: and 64 hex digits") == 1, done.stdout + done.stderr
+    assert done.stdout.count("expected Ray 2.52 or newer") == 1, done.stdout + done.stderr
 
 
 def test_a_service_name_given_twice_is_an_error(tmp_path: Path) -> None:

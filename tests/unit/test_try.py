@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -41,6 +41,10 @@ def spark(address: str = "10.0.0.1", memory_kib: int = 127535084) -> Host:
     return Host(address, {**BARE, "memory_kib": memory_kib, "serving": []})  # type: ignore[typeddict-item]
 
 
+def warnings(plan: Mapping[str, Any]) -> list[str]:
+    return [row["rule"] for row in plan["findings"] if row["severity"] == "warning"]
+
+
 # What is chosen ---------------------------------------------------------------------------------------------------
 
 
@@ -51,6 +55,7 @@ def test_what_fits_best_plans_without_an_error_and_comes_soon(memory_kib: int) -
     plan = trying.planned({"recipe": name}, hosts, {}, LIBRARY)
     [row] = plan["summary"]
     assert row["fits"] == "yes" and not row["errors"]
+    assert warnings(plan) == []
     assert (row["download_bytes"] or 0) <= 40 << 30
     assert (trying.spoken(plan) or 0) >= 30
 
@@ -62,6 +67,19 @@ def test_a_pair_gets_a_model_for_two() -> None:
     assert not [
         one for one in trying.planned({"recipe": name}, hosts, CABLE, LIBRARY)["findings"] if one["hosts"] == []
     ]
+
+
+@pytest.mark.parametrize("memory_kib", [127535084, 62800000])
+def test_the_model_of_a_pair_is_none_that_a_plan_warns_of(memory_kib: int) -> None:
+    hosts = {"a": spark(memory_kib=memory_kib), "b": spark("10.0.0.2", memory_kib)}
+    name = trying.best(hosts, CABLE, LIBRARY)
+    assert warnings(trying.planned({"recipe": name}, hosts, CABLE, LIBRARY)) == []
+
+
+def test_three_machines_are_told_that_their_number_is_the_reason() -> None:
+    three = {name: spark() for name in "abc"}
+    assert "on 3 hosts; try 2 of them" in trying.none_fits(three, LIBRARY)
+    assert "name a smaller model: -e model=ORG/NAME" in trying.none_fits({"a": spark(memory_kib=4 << 20)}, LIBRARY)
 
 
 def test_where_nothing_fits_nothing_is_chosen() -> None:

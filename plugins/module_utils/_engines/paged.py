@@ -93,7 +93,7 @@ class PagedSizing:
     def _small(self, placed: Placed, tokens: int) -> Iterator[Finding]:
         declared = placed.settings["workload"].get("pool") not in (None, "least")
         if tokens < self.context * self.demand.max_num_seqs and not declared:
-            yield worded.warning(
+            yield (worded.warning if placed.sized_by_owner else worded.hint)(
                 "memory-pool-small",
                 placed.place.below("workload"),
                 kind="memory",

@@ -111,6 +111,12 @@ class Placed:
         return [self.members[host.name].address or "" for host in self.hosts]
 
     @property
+    def sized_by_owner(self) -> bool:
+        """Whether its owner wrote how long and how many requests are, and no recipe did."""
+        written = {*self.settings["workload"], *(name.replace("-", "_") for name in self.settings["flags"])}
+        return bool(written & {"max_model_len", "max_num_seqs"})
+
+    @property
     def silence(self) -> dict[str, str]:
         """Rules that are silenced, and why. A recipe silences none that says who reaches a service."""
         of_recipe = {rule: why for rule, why in self.recipe["silence"].items() if rule not in _OF_ACCESS}

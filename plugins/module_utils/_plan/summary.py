@@ -32,14 +32,13 @@ def _row(name: str, plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
     recipe = service["recipe"] if service else settings.get("recipe")
     found = [*_of_service(name, recipe or "", settings, plan["findings"])]
     errors, warnings = ([row for row in found if row["severity"] == severity] for severity in ("error", "warning"))
-    # the lock keeps what a first run brings
-    to_do = [row for row in (*errors, *warnings) if not row["rule"].startswith("recipe-unpinned-")]
+    to_do = [*errors, *warnings]
     facts = {
         "service": name,
         "hosts": hosts,
-        "fits": _fits(service, errors, warnings),
-        "errors": sum(row["severity"] == "error" for row in to_do),
-        "warnings": sum(row["severity"] == "warning" for row in to_do),
+        "fits": _fits(service, errors, found),
+        "errors": len(errors),
+        "warnings": len(warnings),
         "remedy": to_do[0]["remedy"] if to_do else "",
     }
     if service is None:
@@ -68,13 +67,13 @@ def _of_service(
 
 
 def _fits(
-    service: ServicePlan | None, errors: Sequence[Mapping[str, object]], warnings: Sequence[Mapping[str, object]]
+    service: ServicePlan | None, errors: Sequence[Mapping[str, object]], found: Sequence[Mapping[str, object]]
 ) -> str:
     if service is None:
         return "refused"
     if any(row["kind"] == "memory" for row in errors):
         return "no"
-    if any(row["rule"] in _SHORT for row in warnings):
+    if any(row["rule"] in _SHORT for row in found):
         return "tight"
     return "yes" if service["kv"]["tokens"] or not service["kv"]["has_cache"] else "unknown"
 

@@ -30,6 +30,7 @@ from .._base.report import table
 from .._base.sizes import size
 from .._base.slice import Interface, MemoryLine, ServiceSlice, Slice
 from .._engines.registry import ENGINES
+from .._stores.lock.file import NAME
 from .container import docker_exec, docker_run
 
 WIDTH = 120
@@ -38,6 +39,7 @@ _LINES: tuple[str, ...] = data_table("memory_lines")
 _LABELS = ("found", "expected", "reason", "remedy", "source")
 _MOST_PLACES = 6
 _TO_DO = "what to do"
+_UNPINNED = f"kept in {NAME} as the first run brings it"
 _WIDE = 110  # columns that the whole table needs
 _WORST_FIRST: tuple[Severity, ...] = ("error", "warning", "hint")
 _STATES: Mapping[str, str] = data_table("recipe_states")
@@ -315,7 +317,7 @@ def _role(host: str, service: ServicePlan) -> str:
 
 def _image(image: PlannedImage, title: str) -> str:
     release = f"{title} {image['release']}" if image["release"] else f"its {title} isn't known"
-    return f"image      {image['reference']}, {release}, {image['digest'] or 'not pinned'}"
+    return f"image      {image['reference']}, {release}, {image['digest'] or _UNPINNED}"
 
 
 def _cache(kv: Pool, width: int) -> Iterator[str]:

@@ -67,7 +67,6 @@ def parse(
             *_overlay_problems(recipe, place),
             *image_problems(recipe["image"], place.below("image")),
             *_reason_problems(recipe, place),
-            *_unpinned(recipe, place),
             *_known_bad(recipe, place),
             *_left_out(recipe, place),
         ]
@@ -225,14 +224,6 @@ def _reason_problems(recipe: RecipeData, place: Place) -> Iterator[Finding]:
         yield worded.error("recipe-reason", place.below("reasons", key), expected=expected)
 
 
-def _unpinned(recipe: RecipeData, place: Place) -> Iterator[Finding]:
-    model, image = recipe["model"], recipe["image"]
-    if model["source"] == "hub" and model["revision"] is None:
-        yield _warning("recipe-unpinned-model", place.below("model", "revision"), "a commit of 40 hex digits")
-    if image["source"] == "registry" and image["digest"] is None and "build" not in image:
-        yield _warning("recipe-unpinned-image", place.below("image", "digest"), "sha256: and 64 hex digits")
-
-
 def _known_bad(recipe: RecipeData, place: Place) -> Iterator[Finding]:
     status = recipe["status"]
     if status["state"] == "known-bad":
@@ -259,17 +250,6 @@ def _is_json(value: object) -> bool:
     except (ValueError, TypeError, RecursionError):
         return False
     return True
-
-
-def _warning(rule: str, place: Place, expected: str) -> Finding:
-    return warning(
-        rule,
-        place,
-        found="not pinned",
-        expected=expected,
-        remedy="write what your first run puts into .fleet.lock beside the inventory, to which your runs keep anyway",
-        reason="what the name points to can change between two runs, and then hosts differ without a change of yours",
-    )
 
 
 # --- what lies on the disk -------------------------------------------------------------------------------------------

@@ -167,7 +167,7 @@ def _small(placed: Placed, shares: Sequence[Share], answer: Mapping[str, Any]) -
     enough = [share.enough for share in shares]
     if all(enough):
         remedy += f", or write gpu-memory-utilization {max(one or 0 for one in enough)}"
-    yield warning(
+    yield (warning if placed.sized_by_owner else hint)(
         "memory-pool-small",
         placed.place.below("workload"),
         found=f"the KV pool holds {answer['max_concurrency']:.2f} requests of {length:,} tokens at once, of "

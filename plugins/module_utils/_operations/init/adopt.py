@@ -25,7 +25,7 @@ _NETWORK = re.compile(
     r"(NCCL_(?!DEBUG|ALGO|PROTO)|UCX_|GLOO_|TP_SOCKET|MN_IF|OMPI_).*|VLLM_HOST_IP|HF_(HOME|HUB_CACHE)"
 )
 # Findings of an import that say nothing to an owner of what runs.
-_SILENT = ("import-planned", "import-config", "import-image", "recipe-unpinned-image", "recipe-unpinned-model")
+_SILENT = ("import-planned", "import-config", "import-image")
 _OUR_WAY = frozenset({"host", "port", "model", "model-path", "served-model-name", "config", "middleware", "api-key",
                       "allowed-media-domains", "revision", "hf-repo"})  # fmt: skip
 _GROUPS = frozenset({"nnodes", "node-rank", "master-addr", "master-port", "headless", "tensor-parallel-size"})

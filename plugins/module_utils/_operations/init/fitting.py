@@ -19,7 +19,8 @@ _MOST = 5
 
 
 def fitting(name: str, host: Host, library: Library) -> list[dict[str, Any]]:
-    """At most five rows of the plan's table, with their `recipe`: chat models for one host, the largest first."""
+    """At most five rows of the plan's table, with their `recipe`: chat models for one host, the largest first, behind
+    them those that a plan warns of."""
     found: list[dict[str, Any]] = []
     for recipe in library.recipes.values():
         data = recipe.data
@@ -30,7 +31,7 @@ def fitting(name: str, host: Host, library: Library) -> list[dict[str, Any]]:
             plan = plan_fleet({"hosts": inventory, "folder": "."}, library)
             more = {"recipe": recipe.name, "status": data["status"]["state"]}
             found += [{**row, **more} for row in plan["summary"] if row["fits"] == "yes" and row["requests"]]
-    return sorted(found, key=lambda row: (-(row["download_bytes"] or 0), row["recipe"]))[:_MOST]
+    return sorted(found, key=lambda row: (row["warnings"] > 0, -(row["download_bytes"] or 0), row["recipe"]))[:_MOST]
 
 
 def taking_over(hosts: Mapping[str, Host], proposal: Proposal, library: Library) -> dict[str, list[str]]:

@@ -44,8 +44,9 @@ def named(model: str, library: Library) -> tuple[dict[str, Any], str]:
 
 def best(hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> str:
     """The recipe for a first answer, empty where none fits: of what others have run, the largest that comes soon and
-    answers as fast as a person reads; else the largest that comes soon, or the smallest of all."""
-    found: list[tuple[int, bool, str]] = []
+    answers as fast as a person reads; else the largest that comes soon, or the smallest of all. A recipe that a plan
+    warns of comes last."""
+    found: list[tuple[int, bool, bool, str]] = []
     for recipe in library.recipes.values():
         data = recipe.data
         if len(hosts) in data["host_counts"] and data["kind"] == "chat" and data["status"]["state"] in _RUN:
@@ -53,10 +54,20 @@ def best(hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> str:
             [row] = plan["summary"]
             if row["fits"] == "yes" and row["requests"] and not _errors(plan):
                 fast = (spoken(plan) or 0) >= _READING_TOKENS_S
-                found.append((row["download_bytes"] or 0, fast, recipe.name))
+                found.append((row["download_bytes"] or 0, fast, not row["warnings"], recipe.name))
+    found = [item for item in found if item[2]] or found
     soon = [item for item in found if item[0] <= _PATIENCE_BYTES]
     fast_ones = [item for item in soon if item[1]]
-    return max(fast_ones or soon or [min(found)])[2] if found else ""
+    return max(fast_ones or soon or [min(found)])[3] if found else ""
+
+
+def none_fits(hosts: Mapping[str, Host], library: Library) -> str:
+    """Why `best` found none, with what to do."""
+    counts = {count for recipe in library.recipes.values() for count in recipe.data["host_counts"]}
+    if len(hosts) in counts:
+        return f"no recipe that others have run fits on {', '.join(hosts)}; name a smaller model: -e model=ORG/NAME"
+    fewer = max((count for count in counts if count < len(hosts)), default=1)
+    return f"nobody has run a recipe of ours on {len(hosts)} hosts; try {fewer} of them"
 
 
 def planned(service: Service, hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> Plan:
