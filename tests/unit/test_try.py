@@ -76,7 +76,7 @@ def test_the_model_of_a_pair_is_none_that_a_plan_warns_of(memory_kib: int) -> No
     assert warnings(trying.planned({"recipe": name}, hosts, CABLE, LIBRARY)) == []
 
 
-def test_three_machines_are_told_that_their_number_is_the_reason() -> None:
+def test_no_recipe_for_three_machines_is_the_reason_given() -> None:
     three = {name: spark() for name in "abc"}
     assert "on 3 hosts; try 2 of them" in trying.none_fits(three, LIBRARY)
     assert "name a smaller model: -e model=ORG/NAME" in trying.none_fits({"a": spark(memory_kib=4 << 20)}, LIBRARY)
