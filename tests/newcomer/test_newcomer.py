@@ -172,12 +172,23 @@ def test_two_cabled_machines_answer_as_one(desk: Fleet) -> None:
     seen = typed(
         desk, "laptop", "mkdir -p two; cd two; gb10 try spark-2 spark-3 -e model=lab-tiny", "yes", "nvidia", "yes"
     )
-    assert seen.status == 0, seen.screen
-    assert len(seen.stretches) <= 4 and "cable: spark-2 port 1 and spark-3 port 1" in seen.screen
+    checked(seen, 3)
+    assert "cable: spark-2 port 1 and spark-3 port 1" in seen.screen
     assert "first token after" in seen.screen
     away = "gb10 remove -e remove=spark-2,spark-3 -e images=true -e models=true -K"
     assert typed(desk, "laptop", f"cd two; {away}", "nvidia").status == 0
     assert desk.root("spark-2", "ls /etc/gb10-fleet /etc/netplan 2>/dev/null | grep -c 40-cx7 || true").strip() == "0"
+
+
+def test_the_sudo_password_is_on_no_screen_however_much_is_shown(desk: Fleet) -> None:
+    install(desk, "laptop")
+    desk.root("titan", "echo nvidia:canary-of-sudo | chpasswd")
+    try:
+        seen = typed(desk, "laptop", "mkdir -p loud; cd loud; gb10 try titan -vvvv", "canary-of-sudo", "no")
+    finally:
+        desk.root("titan", "echo nvidia:nvidia | chpasswd")
+    assert "you said no" in " ".join(seen.screen.split()), seen.screen
+    assert "canary-of-sudo" not in seen.screen
 
 
 def test_a_spark_tries_on_itself(desk: Fleet) -> None:
@@ -198,6 +209,8 @@ def test_a_spark_tries_on_itself(desk: Fleet) -> None:
         ("gb10 try titan", (), "you ended it"),
         ("gb10 try titan", ("nvidia",), "you ended it"),
         ("gb10 try titan", ("nvidia", "no"), "you said no"),
+        ("gb10 try titan -e model=Qwen/Qwen3-8B", ("nvidia",), "nothing was changed"),
+        ("rm ~/.ssh/known_hosts; gb10 try titan", ("no",), "host key"),
         ("gb10 plan", (), "no inventory is here"),
         ("gb10 fly", (), "gb10 knows no 'fly'"),
     ],
