@@ -30,6 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.runnin
     _weights,
     environment,
     model_of,
+    processes,
     program,
     read_serving,
     without_secrets,
@@ -124,6 +125,7 @@ def serving_of(shown: dict[str, Any]) -> list[dict[str, Any]]:
             images[f"sha256:{key}"] = {
                 "Id": f"sha256:{key}",
                 "RepoDigests": container.get("digests"),
+                "RepoTags": container.get("tags"),
                 "Config": {"Env": ["PATH=/bin"]},
             }
 
@@ -445,6 +447,65 @@ def test_a_template_of_a_hostile_host_is_not_written() -> None:
         shown = {"address": "a", "serves": [{"command": f'vllm serve a/b --served-model-name "{word}"'}]}
         proposal = propose(hosts_of({"hosts": {"a": shown}}), [], LIBRARY, take_over=True)
         assert proposal.services == {} and any("template" in note for note in proposal.notes)
+
+
+BY_DIGEST = "vllm/vllm-openai@sha256:" + "b" * 64
+
+
+@pytest.mark.parametrize(
+    ("options", "container", "gives"),
+    [
+        ("--host localhost", {}, {"listen": "127.0.0.1", "port": 8000}),
+        ("--host 192.168.1.40 --port 8001", {}, {"listen": "192.168.1.40", "port": 8001}),
+        ("--host ::", {}, {"listen": None}),
+        ("--host 0.0.0.0", {}, {"listen": None}),
+        ("--max_model_len 8192 --max_num_seqs=4", {}, {"workload": {"max_model_len": 8192, "max_num_seqs": 4}}),
+        ("", {"image": BY_DIGEST, "digests": [BY_DIGEST]}, {"digest": "sha256:" + "b" * 64, "source": "registry"}),
+        ("", {"image": "sha256:" + "c" * 64, "tags": ["mine:2"]}, {"reference": "mine:2"}),
+        ("", {"image": "registry.lan:5000/vllm"}, {"reference": "registry.lan:5000/vllm:latest"}),
+    ],
+)
+def test_other_spellings_of_a_start_are_read_alike(
+    options: str, container: dict[str, Any], gives: dict[str, Any]
+) -> None:
+    shown = {"name": "v", "image": "vllm/vllm-openai:v0.28.0", **container}
+    serves = [{"command": f"vllm serve Qwen/Qwen3-8B {options}", "container": shown}]
+    hosts = hosts_of({"hosts": {"a": {"address": "a", "serves": serves}}})
+    [one] = propose(hosts, [], LIBRARY, take_over=True).services.values()
+    image = one.recipe["image"] if one.recipe else {}
+    assert {key: {**image, **one.service}.get(key) for key in gives} == gives
+
+
+def test_ranks_are_counted_by_short_options_too() -> None:
+    serves = [
+        {"command": "vllm serve Qwen/Qwen3-8B --trust-remote-code -tp 2", "container": {"name": "v", "image": "x:1"}}
+    ]
+    proposal = propose(hosts_of({"hosts": {"a": {"address": "a", "serves": serves}}}), [], LIBRARY, take_over=True)
+    assert not proposal.services and any(
+        "1 of its ranks run on hosts that were not read" in one for one in proposal.notes
+    )
+
+
+def test_a_server_whose_options_are_in_a_file_is_named_so() -> None:
+    serves = [{"command": "vllm serve --config /etc/vllm.yaml", "unit": "vllm.service"}]
+    proposal = propose(hosts_of({"hosts": {"a": {"address": "a", "serves": serves}}}), [], LIBRARY, take_over=True)
+    assert any("stand in /etc/vllm.yaml; write it by hand" in one for one in proposal.notes)
+
+
+def test_a_container_of_a_unit_is_ended_by_its_unit(tmp_path: Path) -> None:
+    """As Podman's own units run it; Docker's containers are below no service."""
+    key = "a" * 64
+    for number, group in (
+        (1, f"/system.slice/chat.service/libpod-payload-{key}"),
+        (2, f"/system.slice/docker-{key}.scope"),
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "cmdline").write_bytes(b"vllm\0serve\0a/b\0")
+        (folder / "cgroup").write_text(f"0::{group}\n")
+        (folder / "statm").write_text("1 1 1")
+    found = {one.unit for one in processes(tmp_path)}
+    assert found == {"chat.service", ""}
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ _SOURCE = "what ran, as gb10.fleet.init read it"
 _NETWORK = re.compile(
     r"(NCCL_(?!DEBUG|ALGO|PROTO)|UCX_|GLOO_|TP_SOCKET|MN_IF|OMPI_).*|VLLM_HOST_IP|HF_(HOME|HUB_CACHE)"
 )
+# vLLM's, of what tells how many ranks there are and which of them this is.
+_SHORT = {"-n": "--nnodes", "-r": "--node-rank", "-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size"}
 # Findings of an import that say nothing to an owner of what runs.
 _SILENT = ("import-planned", "import-config", "import-image")
 _OUR_WAY = frozenset({"host", "port", "model", "model-path", "served-model-name", "config", "middleware", "api-key",
@@ -82,6 +84,8 @@ def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
         return f"{where}: its command holds what Ansible takes for a template; write it by hand"
     if serving["engine"] not in _START:
         return f"{where}: a server of {serving['engine']} is not taken over; write it as docs/engines.md shows"
+    if not model and (file := _first(_options(serving["words"]), "config")):
+        return f"{where}: its model and options stand in {file}; write it by hand, as docs/guide.md shows"
     if not _repository(serving, model):
         of_folder = f" (here {serving['folder']})" if serving["folder"] not in ("", model) else ""
         kind = "file" if model.endswith(".gguf") else "folder"
@@ -100,7 +104,8 @@ def _options(words: Sequence[str]) -> dict[str, list[str]]:
     """The values of each option, by its long name."""
     found: dict[str, list[str]] = {}
     name = ""
-    for word in words:
+    for short in words:
+        word = _SHORT.get(short, short)
         if word.startswith("--"):
             name, is_set, value = word[2:].partition("=")
             name = name.replace("_", "-")
@@ -159,8 +164,8 @@ def _port(serving: Serving, options: Mapping[str, Sequence[str]]) -> tuple[int, 
     """The port that clients use, and the address that it listens on alone, empty for all."""
     inside = _count(options, "port") if "port" in options else _PORTS[serving["engine"]]
     if not serving["closed"]:
-        listen = _first(options, "host")
-        return inside, listen if re.fullmatch(r"127\.[\d.]+|::1", listen) else ""
+        listen = {"localhost": "127.0.0.1"}.get(host := _first(options, "host"), host)
+        return inside, listen if re.fullmatch(r"[\da-f.:]+", listen) and listen not in ("0.0.0.0", "::") else ""
     address, _, port = serving["published"].get(str(inside), f"127.0.0.1:{inside}").rpartition(":")
     return int(port) if port.isdecimal() else inside, address if address not in ("0.0.0.0", "::", "") else ""
 

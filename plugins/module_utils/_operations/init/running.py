@@ -208,9 +208,12 @@ def _serving(
     env, hidden, secrets = environment(config.get("Env") or (), (own.get("Config") or {}).get("Env") or ())
     kept, withheld = without_secrets(words, secrets)
     reference = str(config.get("Image", ""))
+    if reference.startswith("sha256:"):  # whoever started it named the image by its id
+        reference = next(iter(own.get("RepoTags") or ()), reference)
     if reference and ":" not in reference.rpartition("/")[2]:
         reference += ":latest"
-    repository = reference.partition("@")[0].rpartition(":")[0]
+    bare = reference.partition("@")[0]
+    repository = bare.rpartition(":")[0] if ":" in bare.rpartition("/")[2] else bare
     digests = [text.partition("@")[2] for text in own.get("RepoDigests") or () if text.partition("@")[0] == repository]
     closed = bool(shown) and host.get("NetworkMode", "") != "host"
     ports = ((shown.get("NetworkSettings") or {}).get("Ports") or {}) if closed else {}
