@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep the lists of docs/contents.md and docs/models.md, from the description of each plugin, role and recipe.
+"""Keep the lists of docs/reference from the description of each plugin, role and recipe.
 
 python tools/contents.py            writes them
 python tools/contents.py --check    fails if they are not up to date
@@ -42,7 +42,7 @@ def plugins(kind: str) -> Iterator[tuple[str, str]]:
 
 
 def plugins_and_roles() -> str:
-    """The generated part of docs/contents.md."""
+    """The generated part of docs/reference/contents.md."""
     kinds = {
         "Playbooks": playbooks(),
         "Roles": roles(),
@@ -60,7 +60,7 @@ def plugins_and_roles() -> str:
 
 
 def recipes() -> str:
-    """The generated part of docs/models.md."""
+    """The generated part of docs/reference/models.md."""
     rows = ["| recipe | what it is | hosts | known as |", "|---|---|---|---|"]
     for path in sorted((ROOT / "recipes").glob("*.yml")):
         recipe = yaml.safe_load(path.read_text("utf-8"))
@@ -69,7 +69,10 @@ def recipes() -> str:
     return "\n".join(["", *rows, "", ""])
 
 
-DOCUMENTS: dict[str, Callable[[], str]] = {"docs/contents.md": plugins_and_roles, "docs/models.md": recipes}
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "docs/reference/contents.md": plugins_and_roles,
+    "docs/reference/models.md": recipes,
+}
 
 
 def renewed(text: str, contents: str) -> str:
@@ -80,7 +83,7 @@ def renewed(text: str, contents: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="Keep the lists in docs/contents.md and docs/models.md.")
+    parser = argparse.ArgumentParser(description="Keep the lists of docs/reference.")
     parser.add_argument("--check", action="store_true", help="write nothing, fail if they are not up to date")
     is_check = parser.parse_args(arguments).check
     outdated = 0

@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes ``docs/rules.md`` from the table of rules.
+"""Writes ``docs/reference/rules.md`` from the table of rules.
 
 python tools/rules.py                    writes it
 python tools/rules.py --check            says whether it is up to date
@@ -28,7 +28,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_
 from rule_needs import FACTS, checked_by  # noqa: E402
 from rule_sources import NOT_CHECKABLE, SAME_AS  # noqa: E402
 
-DOCUMENT = ROOT / "docs" / "rules.md"
+DOCUMENT = ROOT / "docs" / "reference" / "rules.md"
 # The chapters of the document, by the rules' areas.
 AREAS = {
     "image": "Rules on the image: its entrypoint, its build, what is installed in it.",
@@ -200,7 +200,7 @@ def main() -> int:
     if sys.argv[1:] == ["--check"]:
         current = DOCUMENT.read_text("utf-8") if DOCUMENT.exists() else ""
         if current != text:
-            print("docs/rules.md is out of date: run `python tools/rules.py`", file=sys.stderr)
+            print("docs/reference/rules.md is out of date: run `python tools/rules.py`", file=sys.stderr)
         return int(current != text)
     DOCUMENT.write_text(text, encoding="utf-8")
     return 0

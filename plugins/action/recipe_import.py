@@ -32,7 +32,7 @@ class ActionModule(OnController):
         if imported["recipe"] is None:
             raise AnsibleActionFail(f"nothing was written: {theirs} can't be imported, for the reasons above")
         body = yaml.safe_dump(imported["recipe"], sort_keys=False, allow_unicode=True, width=120)
-        head = f"# Imported from {theirs.name}. Edit it: it is yours. docs/recipes.md says what each key means.\n"
+        head = f"# Imported from {theirs.name}. Edit it: it is yours. docs/how-to/recipes.md explains each key.\n"
         path = folder / f"{name}.yml"
         diff = write_new({path: f"---\n{head}{body}"}, "recipe_import_folder", dry=self._task.check_mode)
         return {"changed": True, "path": str(path), "sentences": imported["sentences"], "diff": diff}

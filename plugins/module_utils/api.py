@@ -49,7 +49,7 @@ class Imported(TypedDict):
 
 
 def plan(inventory: Inventory, recipes: Sequence[Path] | None = None, relock: str = "") -> dict[str, Any]:
-    """Decide everything for a fleet, as the module ``gb10.fleet.plan`` does (docs/architecture.md, "The plan").
+    """Decide everything for a fleet, as the module ``gb10.fleet.plan`` does (docs/explanation/architecture.md).
 
     inventory: its hosts by name, and its folder, in which recipes, lock file and observations are looked for. recipes:
     folders of recipes instead of the inventory's. relock: name of an image or a model whose entry in the lock file no
@@ -82,7 +82,7 @@ def kv_pool(case: Mapping[str, object]) -> dict[str, Any]:
 
 
 def forecast(case: Mapping[str, object]) -> dict[str, Any]:
-    """Say how fast a model should be on GB10 (docs/speed.md): tokens a second as ``low``, ``decode`` and ``high``, the
+    """Say how fast a model should be on GB10 (docs/explanation/speed.md): tokens a second as ``low``, ``decode`` and ``high``, the
     memory's ``limit``, seconds to the first token, and what takes most of a step.
 
     case: ``config`` (config.json), and where they differ ``weights_bytes``, ``repository``, ``engine``, ``kernel``,

@@ -33,8 +33,8 @@ options:
     default: {}
   owns:
     description:
-      - Patterns of paths that are ours, as a part of the plan has them (docs/extending.md). A file or link that matches
-        and is in none of the other options is removed; a unit is stopped and disabled before.
+      - Patterns of paths that are ours, as a part of the plan has them (docs/how-to/extending.md). A file or link that
+        matches and is in none of the other options is removed; a unit is stopped and disabled before.
       - No link is followed. A pattern that could match anything of others fails the task before the first change.
     type: list
     elements: str

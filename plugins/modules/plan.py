@@ -93,7 +93,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: The decisions, as C(docs/architecture.md) describes them.
+  description: The decisions, as C(docs/explanation/architecture.md) describes them.
   returned: success
   type: dict
 observed:

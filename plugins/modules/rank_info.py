@@ -31,8 +31,8 @@ RETURN = r"""
 ranks:
   description:
     - The rank of each service, with C(service), C(rank), C(ranks), C(unit), C(supervisor) (the supervisor's status, as
-      docs/architecture.md lists it), C(definition) of its file, C(wanted), the plan's, C(memory) of the host, and
-      C(docker), whether it runs there.
+      docs/explanation/architecture.md lists it), C(definition) of its file, C(wanted), the plan's, C(memory) of the
+      host, and C(docker), whether it runs there.
     - C(health) is one word, C(serving) where all is well; C(problems) are sentences with their remedies.
   returned: always
   type: list

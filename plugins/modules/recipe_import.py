@@ -8,7 +8,7 @@ short_description: Write another project's recipe as one of ours
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Reads a recipe of another project, as docs/recipes.md lists them ("Import"), and writes it as
+  - Reads a recipe of another project, as docs/how-to/recipes.md lists them ("Import"), and writes it as
     a recipe of this collection.
   - Warns of each thing that is not carried over, and keeps the words in C(status.left_out) of the recipe. Plans with
     that recipe warn until its owner has taken the words out.

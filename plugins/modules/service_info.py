@@ -36,7 +36,7 @@ unit:
   returned: always
   type: dict
 supervisor:
-  description: What its supervisor says, as docs/architecture.md lists it; V(null) before it says anything.
+  description: What its supervisor says, as docs/explanation/architecture.md lists it; V(null) before it says anything.
   returned: always
   type: dict
 health:

@@ -8,7 +8,7 @@ version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Checks options, values and C(VLLM_*) variables against the catalogue of the image's vLLM release (0.11.0 and
-    later), and their combinations against the rules in C(docs/rules.md).
+    later), and their combinations against the rules in C(docs/reference/rules.md).
   - Runs on the controller. Reaches no host and no network. Never fails because of what it finds.
   - A check that lacks a fact stays silent. Wrong input is a finding too.
 extends_documentation_fragment:

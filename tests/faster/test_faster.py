@@ -21,7 +21,7 @@ import pytest
 from .conftest import HOST, Owner
 
 SMALL = ("service=chat", "prompts=256", "concurrency=1", "answer=8")
-# As many as show a tenth on a machine on which single runs are disturbed (docs/bench.md).
+# As many as show a tenth on a machine on which single runs are disturbed (docs/how-to/bench.md).
 ROUNDS = "rounds=20"
 VERDICT = re.compile(r"^256 tokens x 1  (\S.*?)  .* (faster|slower|no difference shown)\b.*$", re.MULTILINE)
 

@@ -4,7 +4,7 @@
 """Check documents against docs/style.md: long sentences, cells and lines, unexplained terms, and seven habits.
 
     prose.py                     each page against its row in tests/data/prose.yml; a page without a row meets the goal
-    prose.py -v docs/guide.md    also each place, as file:line
+    prose.py -v docs/how-to/guide.md    also each place, as file:line
     prose.py --renew             lower the rows of pages that are better now; no row ever rises
 
 Code, headings and link targets are no prose. A pattern can't see every habit, and it flags some good sentences.
@@ -26,9 +26,9 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = ROOT / "tests" / "data" / "prose.yml"
-GLOSSARY = ROOT / "docs" / "glossary.md"
-PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "tests/lab/README.md", "data/findings.yml")
-# Of a finding's row: what a person reads on the screen. Rows of rules are on docs/rules.md.
+GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**/*.md", "tests/lab/README.md", "data/findings.yml")
+# Of a finding's row: what a person reads on the screen. Rows of rules are on docs/reference/rules.md.
 _SCREEN = ("found", "expected", "remedy", "reason")
 
 # mean: words in a sentence; long, cells, lines, terms: places; habits: places in 1,000 words
@@ -180,7 +180,7 @@ def examine(text: str, known: str) -> Page:
             if term not in used and has_term(term, plain):
                 used.add(term)
                 if not has_term(term, known):
-                    page.places.append(Place(block.line, "terms", f'"{term}" is not in docs/glossary.md'))
+                    page.places.append(Place(block.line, "terms", f'"{term}" is not in docs/reference/glossary.md'))
     wide = [(number, len(line)) for number, line in lines_of(text) if line[:1] != "|" and len(line) > LINE_CHARACTERS]
     page.places += [Place(number, "lines", f"{length} characters") for number, length in wide]
     return page

@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hundreds of searches without any host: how often the best is found, as docs/tune.md says."""
+"""Hundreds of searches without any host: how often the best is found, as docs/how-to/tune.md says."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_the_examples_of_the_filters_run(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_a_program_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (ROOT / "docs" / "api.md").read_text("utf-8")
+    text = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(program, {})
     assert "warning" in capsys.readouterr().out

@@ -51,6 +51,50 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert broken(document) == []
 
 
+def test_the_contents_name_each_page_once() -> None:
+    """docs/README.md, which is also the menu of the site."""
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")} - {"README.md", "style.md"}
+    links = [link for link in LINK.findall((ROOT / "docs" / "README.md").read_text("utf-8")) if "/" in link]
+    assert sorted(link for link in links if not link.startswith("../")) == sorted(pages)
+    assert {page.partition("/")[0] for page in pages} == {"tutorial", "how-to", "reference", "explanation"}
+
+
+def misplaced(text: str) -> list[str]:
+    """Our own pages that a text names at a place where they are not."""
+    pages = {path.name: path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md")}
+    named = re.findall(r"(?<![\w/])docs/(?:(?:tutorial|how-to|reference|explanation)/)?[a-z-]+\.md", text)
+    return [name for name in named if not (ROOT / name).exists() and (name.count("/") == 2 or Path(name).name in pages)]
+
+
+def test_a_page_of_another_project_may_have_its_own_place() -> None:
+    assert misplaced("docs/memory.md docs/how-to/memory.md docs/tutorial/gone.md") == [
+        *("docs/memory.md", "docs/how-to/memory.md", "docs/tutorial/gone.md")
+    ]
+    assert misplaced("docs/explanation/memory.md, docs/style.md, docs/gguf.md, website/docs/memory.md") == []
+
+
+def test_a_page_that_code_or_data_names_is_there() -> None:
+    kinds = (".py", ".yml", ".j2", ".in", ".toml", ".sh")
+    history = ROOT / "changelogs" / "changelog.yaml"
+    files = [ROOT / name for name in ("galaxy.yml", "pyproject.toml", "execution-environment.yml", "demo", "test")]
+    for folder in (
+        "plugins",
+        "data",
+        "recipes",
+        "roles",
+        "playbooks",
+        "cli",
+        "tools",
+        "tests",
+        "requirements",
+        ".github",
+    ):
+        files += [path for path in (ROOT / folder).rglob("*") if path.suffix in kinds and path.is_file()]
+    wrong = {str(path.relative_to(ROOT)): misplaced(path.read_text("utf-8")) for path in files if path != history}
+    wrong.pop("tests/unit/test_documents.py")
+    assert {name: pages for name, pages in wrong.items() if pages} == {}
+
+
 def commands() -> list[list[str]]:
     """The commands in README.md's blocks, as words; comments and what a command prints are left out."""
     blocks = re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
@@ -76,7 +120,7 @@ def test_a_command_of_the_readme_exists(words: list[str]) -> None:
 
 
 def test_the_architecture_names_the_keys_of_a_plan() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
     named = set(re.findall(r"\w+", text.partition("\n## The plan\n")[2].partition("\n## ")[0]))
     plan = planned()
     slices = {key for host in plan["hosts"].values() for key in host}
@@ -90,7 +134,7 @@ def test_each_key_of_a_fleet_subject_has_a_row(subject: FleetSubject) -> None:
     spec = subject.spec or {}
     options = (spec.get("values") or spec)["options"]
     head = re.compile(rf"^\| key of [^|]*`fleet_{subject.name}` \| what \|\n\|---\|---\|\n((?:\|.*\n)+)", re.MULTILINE)
-    (table,) = (found for path in (ROOT / "docs").glob("*.md") for found in head.findall(path.read_text("utf-8")))
+    (table,) = (found for path in (ROOT / "docs").rglob("*.md") for found in head.findall(path.read_text("utf-8")))
     rows = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines()]
     named = {key for row in rows for key in row}
     assert named == {*options}, f"the table with the head: key of `fleet_{subject.name}`: {named ^ {*options}}"
@@ -117,13 +161,13 @@ def test_the_changelog_is_plain_text() -> None:
 
 
 def test_the_lists_in_documents_are_those_of_today() -> None:
-    """Plugins and roles in docs/contents.md, recipes in docs/models.md."""
+    """Plugins and roles in docs/reference/contents.md, recipes in docs/reference/models.md."""
     command = [sys.executable, ROOT / "tools" / "contents.py", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_each_key_of_fleet_drift_is_on_its_page() -> None:
-    page = (ROOT / "docs" / "drift.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "drift.md").read_text("utf-8")
     missing = [key for key in DRIFT["options"] if not re.search(rf"\b{key}\b", page)]
-    assert missing == [], "docs/drift.md has what is checked, and each key of `fleet_drift`"
+    assert missing == [], "docs/how-to/drift.md has what is checked, and each key of `fleet_drift`"

@@ -306,7 +306,7 @@ def test_the_command_makes_the_file_that_the_engine_reads(tmp_path: Path) -> Non
 
 
 def test_the_page_explains_each_rule() -> None:
-    page = (ROOT / "docs" / "export.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "export.md").read_text()
     of_kubernetes, _, of_gpustack = page.partition("## GPUStack\n")
     folder = ROOT / "plugins" / "module_utils" / "_operations" / "export"
     for target, part in (("kubernetes", of_kubernetes), ("gpustack", of_gpustack)):

@@ -83,7 +83,7 @@ def test_workflows_run_no_action_that_can_change() -> None:
 
 
 def test_the_architecture_names_files_that_are_there() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
     named = set(re.findall(r"`(_[a-z_/]+/[a-z_]+\.py)`", text))
     assert len(named) > 20
     assert [name for name in sorted(named) if not (ROOT / "plugins" / "module_utils" / name).exists()] == []

@@ -123,7 +123,7 @@ class Reading:
     changes: dict[str, Any]
 
 
-# docs/memory.md shows the same rows with what is predicted for them.
+# docs/explanation/memory.md shows the same rows with what is predicted for them.
 READINGS = [
     Reading("Nano, eager, 0.05", 0.05, -14.0, {}),
     Reading("Nano, eager, 0.15", 0.15, -1.8, {}),
@@ -153,7 +153,7 @@ def test_the_documentation_shows_what_is_predicted(reading: Reading) -> None:
     pool = requested_bytes(TOTAL, reading.utilization, parse("0.18.1")) - non_kv.total
     bounds = f"{pool.expected / GIB:.1f} ({pool.low / GIB:.1f} to {pool.high / GIB:.1f})"
     row = f"| {reading.name} | {bounds} | {reading.pool_gib} |"
-    assert row in (SHIPPED_RECIPES.parent / "docs" / "memory.md").read_text(encoding="utf-8")
+    assert row in (SHIPPED_RECIPES.parent / "docs" / "explanation" / "memory.md").read_text(encoding="utf-8")
 
 
 BOOTS = yaml.safe_load((Path(__file__).parents[1] / "data" / "boots.yml").read_text("utf-8"))
@@ -250,7 +250,7 @@ def differences_of_terms() -> dict[str, list[float]]:
 
 @pytest.mark.parametrize(("term", "off"), differences_of_terms().items())
 def test_the_documentation_has_the_median_and_the_worst_of_each_term(term: str, off: list[float]) -> None:
-    page = (SHIPPED_RECIPES.parent / "docs" / "memory.md").read_text("utf-8")
+    page = (SHIPPED_RECIPES.parent / "docs" / "explanation" / "memory.md").read_text("utf-8")
     figures = f"| {len(off)} | {statistics.median(off):.2f} | {max(off):.2f} |"
     assert any(figures in row for row in page.splitlines() if row.startswith(f"| {term}") or "V2" in row), figures
 
@@ -643,7 +643,7 @@ def test_the_pool_that_owners_read_in_bytes_gives_the_tokens_that_they_read(
     sized = size_pool(case)
     assert (sized["tokens"], sized["max_concurrency"]) == (tokens, concurrency)
     row = f"| {available_gib} GiB | {tokens} tokens, {concurrency}x | {read} |"
-    assert row in (SHIPPED_RECIPES.parent / "docs" / "memory.md").read_text(encoding="utf-8")
+    assert row in (SHIPPED_RECIPES.parent / "docs" / "explanation" / "memory.md").read_text(encoding="utf-8")
 
 
 def nano_boot(utilization: float, available_gib: float) -> Calibration:
@@ -833,7 +833,7 @@ def test_a_pinned_boot_shows_weights_and_graphs_only() -> None:
     alone = known(demand(observed=shown))
     assert alone is not None
     assert alone.weights_source == "calibrated by the boot of 2026-06-01"
-    assert alone.source == "predicted (docs/memory.md)"
+    assert alone.source == "predicted (docs/explanation/memory.md)"
     published = Calibration(gib(17.7), gib(20.6), gib(0.5), gib(1), "the guide")
     both = known(demand(observed=shown, calibration=published))
     assert both is not None

@@ -68,7 +68,7 @@ def booted(plan: dict[str, Any], available: int) -> tuple[BootLog, dict[str, Any
     ("record", "unused"),
     [
         ({}, False),
-        ({"flags": {"max-num-batched-tokens": 4096}}, False),  # of another launch: docs/memory.md says so
+        ({"flags": {"max-num-batched-tokens": 4096}}, False),  # of another launch: docs/explanation/memory.md says so
         ({"flags": {"enforce-eager": True}}, True),
         ({"flags": {}, "non_kv_gib": None}, False),
         ({"flags": {}, "hosts": 2}, False),  # not of this launch's ranks

@@ -187,7 +187,8 @@ def test_sources_that_are_named_can_be_opened() -> None:
     text = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}), ["a"])
     assert "\nSpark guide: https://" in text
     names = read_yaml((ROOT / "data" / "sources.yml").read_text("utf-8"))
-    listed = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", (ROOT / "docs" / "sources.md").read_text("utf-8"), re.MULTILINE)
+    page = (ROOT / "docs" / "reference" / "sources.md").read_text("utf-8")
+    listed = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", page, re.MULTILINE)
     where = {name: url for name, url in listed if name in names}
     assert where == {name: url or "not published" for name, url in names.items()}
 

@@ -208,7 +208,7 @@ def test_a_shells_command_is_split_as_a_shell_does() -> None:
 
 CLONE = Path(__file__).parents[2]
 THEIRS = yaml.safe_dump(ROWS["eugr-solo"]["source"])
-PAGE = (CLONE / "docs" / "recipes.md").read_text("utf-8")
+PAGE = (CLONE / "docs" / "how-to" / "recipes.md").read_text("utf-8")
 (PRINTED,) = re.findall(r"(?m)^(ansible-playbook .*recipe_import_file=.*)$", PAGE)
 
 

@@ -98,8 +98,8 @@ def test_a_recipe_of_another_engine_is_somebody_elses_report_and_can_be_planned(
 
 
 def _listed(heading: str) -> list[list[str]]:
-    """The cells of a table in docs/models.md."""
-    text = (SHIPPED_RECIPES.parent / "docs" / "models.md").read_text("utf-8")
+    """The cells of a table in docs/reference/models.md."""
+    text = (SHIPPED_RECIPES.parent / "docs" / "reference" / "models.md").read_text("utf-8")
     lines = text.split(f"\n## {heading}\n")[1].split("\n## ")[0].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")][1:]
 

@@ -73,7 +73,7 @@ def test_every_statement_of_the_sources_has_a_place() -> None:
 def test_the_document_is_up_to_date() -> None:
     done = subprocess.run([sys.executable, ROOT / "tools" / "rules.py", "--check"], check=False)
     assert done.returncode == 0, "run: python tools/rules.py"
-    rows = re.findall(r"^\| ([A-Z]\d+) \|", (ROOT / "docs" / "rules.md").read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| ([A-Z]\d+) \|", (ROOT / "docs" / "reference" / "rules.md").read_text("utf-8"), re.MULTILINE)
     assert sorted(rows) == sorted(KINDS)
 
 

@@ -113,7 +113,7 @@ def test_a_playbook_has_the_parts_that_the_documents_name(path: Path) -> None:
     tags = {tag for some in re.findall(r'"tags": \[([^]]*)\]', text) for tag in re.findall(r"\w+", some)}
     if path.stem != "cluster_tp2":
         assert tags - {"always"} == PARTS.get(path.stem, set())
-    document = (ROOT / "docs" / "guide.md").read_text("utf-8")
+    document = (ROOT / "docs" / "how-to" / "guide.md").read_text("utf-8")
     section = document.partition("### One part alone")[2].partition("\n## ")[0]
     assert all(f"`{part}`" in section for part in PARTS.get(path.stem, ()))
 

@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names use the field's terms: docs/glossary.md has them, this table has what they replace."""
+"""Names use the field's terms: docs/reference/glossary.md has them, this table has what they replace."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_variables_use_the_fields_terms() -> None:
     assert found == []
 
 
-# What a class alone does not say of what it is: docs/naming.md. Files of _on_host keep their bytes.
+# What a class alone does not say of what it is: docs/reference/naming.md. Files of _on_host keep their bytes.
 OF_WHAT = {"Asked", "Context", "Data", "Here", "Info", "Item", "Look", "Sizing", "Step", "View"}
 
 
@@ -112,7 +112,7 @@ def test_a_class_says_of_what_it_is() -> None:
 
 
 def test_the_page_of_names_shows_classes_that_are_there() -> None:
-    table = (ROOT / "docs" / "naming.md").read_text("utf-8").partition("| class | is |")[2]
+    table = (ROOT / "docs" / "reference" / "naming.md").read_text("utf-8").partition("| class | is |")[2]
     named = {name for line in table.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)}
     text = "\n".join(path.read_text("utf-8") for path in PYTHON if "module_utils" in path.parts)
     assert [name for name in named if f"class {name}" not in text] == []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The plan as a type, so that a misspelt key is an error of mypy.
 
-docs/architecture.md, "The plan", says what each part means. `_plan.fleet.plan_fleet` makes it, and a test holds the
-keys here equal to those of real plans.
+docs/explanation/architecture.md, "The plan", says what each part means. `_plan.fleet.plan_fleet` makes it, and a test
+holds the keys here equal to those of real plans.
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an engine is to the rest of the collection. docs/architecture.md, "An engine", says the same as a table."""
+"""What an engine is to the rest of the collection. docs/explanation/architecture.md, "An engine", has the table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

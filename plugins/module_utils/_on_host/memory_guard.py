@@ -9,7 +9,7 @@ available memory below which an engine is asked to end, and killed. SCORE: the o
 nobody else is ever ended.
 
 Not earlyoom: since 1.8 its limits are parts of what is available or in anonymous pages (its meminfo.c). A GB10's GPU
-memory is neither, so that it would act long after the floor (docs/memory.md: at which figures).
+memory is neither, so that it would act long after the floor (docs/explanation/memory.md: at which figures).
 """
 
 from __future__ import annotations

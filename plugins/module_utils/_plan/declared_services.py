@@ -115,7 +115,7 @@ def _as_meant(problem: Finding, written: object, hosts: Iterable[str]) -> Findin
         of_hub = re.fullmatch(r"(?:https?://)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+(:[\w.-]+)?)([/?#].*)?", value)
         remedy = f"write model: {of_hub[1]}" if of_hub else ""
         if "/" not in value:
-            remedy = "write model: ORGANISATION/NAME, as the hub has it; a recipe of docs/models.md is recipe: NAME"
+            remedy = "write model: ORGANISATION/NAME, or recipe: NAME of a recipe in docs/reference/models.md"
         if value.startswith("/"):
             remedy = f"write model: {{repository: ORGANISATION/NAME, source: {{path: {shown(value)}}}}}"
     return replace(problem, remedy=remedy) if remedy else problem

@@ -76,7 +76,7 @@ def plan_fleet(
     lock: Lock = EMPTY,
     relock: str = "",
 ) -> Plan:
-    """Every decision, as a plain map of JSON values (docs/architecture.md, "The plan").
+    """Every decision, as a plain map of JSON values (docs/explanation/architecture.md, "The plan").
 
     inventory: ``{hosts: {name: {address, port, variables}}, folder}``. library, of_recipes: what
     `_engines.recipes.recipe.load_all` returned; only folders, and the recipes that services name, are spoken of.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The ranks of a service, one a host: each rank's container, and the file of its supervisor.
 
-What stands in that file, key by key: docs/architecture.md, "A service and its ranks".
+What stands in that file, key by key: docs/explanation/architecture.md, "A service and its ranks".
 """
 
 import hashlib

@@ -135,7 +135,7 @@ def test_the_communitys_benchmark_through_the_endpoint(playbook: Playbook, tunne
     helper = threading.Thread(target=look)
     helper.start()
     found = bench(
-        *(playbook, "profile=owner", f"endpoint=https://127.0.0.1:{tunnel}/v1", f"book={ROOT}/docs/drift.md"),
+        *(playbook, "profile=owner", f"endpoint=https://127.0.0.1:{tunnel}/v1", f"book={ROOT}/docs/how-to/drift.md"),
         # the tiny model's answer has to be long, or all its tokens come in one piece on a busy machine
         *("depths=0,512", "prompts=256", "answer=512"),
     )
@@ -153,7 +153,7 @@ def test_the_communitys_benchmark_through_the_endpoint(playbook: Playbook, tunne
     assert "tg512 @ d512" in found.stdout
     # nobody serves at this address
     refused = bench(
-        playbook, "profile=owner", "endpoint=https://127.0.0.1:9/v1", "depths=0", f"book={ROOT}/docs/drift.md"
+        playbook, "profile=owner", "endpoint=https://127.0.0.1:9/v1", "depths=0", f"book={ROOT}/docs/how-to/drift.md"
     )
     assert refused.returncode != 0
     assert "tiny can't be measured at pp256 tg16: llama-benchy ended with 1" in refused.stdout

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The memory of one host, which CPU and GPU share, and who gets what of it. All sizes are bytes.
 
-What vLLM does with ``--gpu-memory-utilization u`` on a total of T (v1/worker/gpu_worker.py; docs/memory.md):
+What vLLM does with ``--gpu-memory-utilization u`` on a total of T (gpu_worker.py; docs/explanation/memory.md):
 
 * start check: refuses to start unless ceil(T x u) is free (truncated up to 0.13). Free is MemAvailable on a GB10 since
   0.11.1 (psutil's, for compute capability 12.1); before that page cache counted as used. The check holds with
@@ -43,7 +43,7 @@ from .pools import Pool, bearable_utilization, pools
 
 _CONSTANTS = "data/gb10.yml"
 error, warning, hint = (
-    partial(build, source="docs/memory.md") for build in (memory_error, memory_warning, memory_hint)
+    partial(build, source="docs/explanation/memory.md") for build in (memory_error, memory_warning, memory_hint)
 )
 
 
@@ -96,7 +96,7 @@ class Budget:
         return self.total - self.reserve.expected - sum(share.footprint.expected for share in self.shares.values())
 
     def lines(self, service: str) -> dict[str, dict[str, Any]]:
-        """The budget as one service sees it, by line: {low, expected, high, source}; see docs/memory.md for the lines.
+        """The budget as one service sees it, by line: {low, expected, high, source} (docs/explanation/memory.md).
 
         The lines add up to the total, save that a pool sized by utilization shrinks where the runtime grows.
         """
@@ -370,7 +370,7 @@ def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
             demand.place,
             found=f"{size(shown.total.expected)} beside the KV pool, {shown.source}",
             expected=f"{size(planned.total.high)} at most ({planned.source})",
-            remedy="write what the boot has shown into memory.calibrations of a recipe of your own (docs/memory.md)",
+            remedy="write the boot's figures into memory.calibrations of your recipe (docs/explanation/memory.md)",
         )
 
 
@@ -412,8 +412,8 @@ def _crowded(demand: Demand, host: str) -> Finding:
         found=f"it gets what is left of {host}, and so does another service there, one of them of unknown size",
         expected="at most one service a host whose weights or KV pool have no known size, and none with it that takes "
         "the rest",
-        remedy="write what isn't known, model.config and model.weights_bytes (docs/recipes.md), or, for one of them, "
-        f"workload.pool in GiB and {demand.share_option}",
+        remedy="write what isn't known, model.config and model.weights_bytes (docs/how-to/recipes.md), or, for one of "
+        f"them, workload.pool in GiB and {demand.share_option}",
     )
 
 
@@ -460,7 +460,7 @@ def _smaller(demands: Sequence[Demand], shares: Mapping[str, Share]) -> Iterator
         of = sorted(demand.service for demand in written if demand.share_option == option)
         yield f"take {option} out of {' and '.join(of)}, so that the plan sizes it"
     if blind:
-        yield f"let the plan size {' and '.join(blind)}: model.config and model.weights_bytes (docs/recipes.md)"
+        yield f"let the plan size {' and '.join(blind)}: model.config and model.weights_bytes (docs/how-to/recipes.md)"
     if pooled:
         yield f"lower max_model_len, max_num_seqs or pool of {' or '.join(pooled)}"
     for demand in demands:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What one rank of a service takes beside its KV pool: as a boot has shown it, else predicted within bounds.
 
-C = weights + activations + CUDA context and NCCL + CUDA graphs, as vLLM's profiling pass sees it. docs/memory.md holds
-the formula against the boot logs that it was made from. All sizes are bytes.
+C = weights + activations + CUDA context and NCCL + CUDA graphs, as vLLM's profiling pass sees it.
+docs/explanation/memory.md holds the formula against the boot logs that it was made from. All sizes are bytes.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _estimate(demand: Demand, shown: Calibration | None) -> NonKv | None:
     predicted = _predicted_runtime(demand)
     runtime = Interval(predicted - less, predicted, predicted + more).at_least(0)
     weights_source = shown.source if shown and shown.weights is not None else demand.weights_source
-    return NonKv(weights, runtime, graphs, "predicted (docs/memory.md)", weights_source)
+    return NonKv(weights, runtime, graphs, "predicted (docs/explanation/memory.md)", weights_source)
 
 
 def _rank_weights(demand: Demand) -> int | None:

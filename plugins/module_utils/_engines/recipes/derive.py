@@ -110,7 +110,7 @@ def as_file(recipe: RecipeData, checkpoint: Checkpoint, config: str | None) -> s
 def _lines(recipe: RecipeData, checkpoint: Checkpoint, config: str | None) -> Iterator[str]:
     model, image, source = recipe["model"], recipe["image"], checkpoint["source"]
     yield "---"
-    yield f"# Derived from {source}. Edit it: it is yours. docs/recipes.md says what each key means."
+    yield f"# Derived from {source}. Edit it: it is yours. docs/how-to/recipes.md says what each key means."
     yield f"name: {_word(recipe['name'])}"
     yield f"summary: {_word(model['repository'] + ', derived from its config.json')}"
     yield f"kind: {recipe['kind']}  # {_why_kind(checkpoint)}"

@@ -358,7 +358,7 @@ class Library:
         is_part = any(all(part in recipe for part in parts) for recipe in self.recipes)
         if is_part or difflib.get_close_matches("-".join(parts), self.recipes, n=1, cutoff=_SLIP):
             return did_you_mean(name, self.recipes)
-        return "docs/models.md lists the recipes; or write model: organisation/name, as the hub has it"
+        return "docs/reference/models.md lists the recipes; or write model: organisation/name, as the hub has it"
 
     def config(self, name: str, place: Place) -> tuple[dict[str, Any] | None, list[Finding]]:
         """A model's config.json from ``configs/``, or why there is none."""

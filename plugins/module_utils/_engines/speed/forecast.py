@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The time of one decode step and of a prompt, from bytes, work and overhead. It decides nothing.
 
-The constants stand in ``data/speed.yml``; ``tools/forecast.py --fit`` fits them anew. docs/speed.md says how far they
-are off.
+The constants stand in ``data/speed.yml``; ``tools/forecast.py --fit`` fits them anew. docs/explanation/speed.md says
+how far they are off.
 """
 
 import functools

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The peak of vLLM's profiling pass, from a model's config.json: what one rank's activations take. All sizes are bytes.
 
-Fitted to 16 boots of vLLM 0.25.1 on a GPU and held against 35 other starts of 0.26.0, docs/memory.md: the workspaces of
-experts and of latent attention are exact to the MiB there.
+Fitted to 16 boots of vLLM 0.25.1 on a GPU and held against 35 other starts of 0.26.0, docs/explanation/memory.md: the
+workspaces of experts and of latent attention are exact to the MiB there.
 """
 
 from collections.abc import Mapping

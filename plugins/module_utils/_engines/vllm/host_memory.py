@@ -30,7 +30,7 @@ _LMCACHE_GIB = 5.0  # lmcache/v1/config.py, max_local_cpu_size
 # is in the growth of the processes that was measured.
 _IMAGE_CACHES, _IMAGE_CACHE_GIB = 2, 4.0
 _COUNTED = "OffloadingConnector with cpu_bytes_to_use"
-_SOURCE = "vllm/distributed/kv_transfer/kv_connector/factory.py of 0.33.0; docs/memory.md"
+_SOURCE = "vllm/distributed/kv_transfer/kv_connector/factory.py of 0.33.0; docs/explanation/memory.md"
 
 
 _ROUTES = "routes of experts, by the size of the pool"

@@ -174,7 +174,7 @@ def _small(placed: Placed, shares: Sequence[Share], answer: Mapping[str, Any]) -
         f"{at_once}{'' if declared else ', the default of vLLM'}; further ones wait",
         expected=expected,
         remedy=remedy,
-        source="docs/memory.md",
+        source="docs/explanation/memory.md",
         kind="memory",
         covers=("R104",),
     )

@@ -155,7 +155,7 @@ fewer ranks have joined than the service needs -> `ansible-playbook gb10.fleet.s
    [Pp]lacement group|enough slots|node types can fulfill|required GPUs exceeds|Current node has no GPU
    not enough (?:GPU|node)
    larger than the number of available GPU|required resources|[Ww]orld size(?!.* divi)|nnodes (?!.*divi)|mpiSize
-one step took longer than the engine waits for -> raise that limit (docs/cluster.md), or look at what holds the ranks
+one step took longer than the engine waits for -> raise it (docs/explanation/cluster.md), or find what holds the ranks
    Watchdog timeout|RPC call to \w+ timed out|execute_model timed out
 a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other ranks, gb10.fleet.doctor the fabric
    GCS (?:at|server|within)|[Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)

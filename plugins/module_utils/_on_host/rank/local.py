@@ -103,7 +103,7 @@ class LocalRank:
         self._loading = False
 
     async def _guard(self, container: Container) -> None:
-        """Look after the host's memory until cancelled: docs/memory.md, "The memory guard"."""
+        """Look after the host's memory until cancelled: docs/explanation/memory.md, "The memory guard"."""
         last: memory.Drop | None = None
         since: float | None = None
         measured_at = -math.inf

@@ -6,7 +6,7 @@
 was planned, and who ended its processes for want of memory. Sizes are bytes, times seconds of one monotonic clock.
 
 On a GB10 the driver waits for memory that the page cache holds, and a host hangs where nobody gives it up
-(docs/memory.md, "The memory guard").
+(docs/explanation/memory.md, "The memory guard").
 """
 
 from __future__ import annotations

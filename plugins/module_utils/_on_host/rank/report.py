@@ -44,7 +44,7 @@ UNSERVED: Mapping[str, Any] = {
 
 
 class Report:
-    """State and figures of this rank, as docs/architecture.md has them; every change is on file when a call returns.
+    """State and figures of this rank, as docs/explanation/architecture.md has them. A call returns after its write.
 
     began_ns: the moment of `mark_start`, None for now.
     """

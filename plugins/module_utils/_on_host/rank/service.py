@@ -137,7 +137,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Service:
-    """One rank of a service: the keys of the plan's file (docs/architecture.md, "A service and its ranks").
+    """One rank of a service: the keys of the plan's file (docs/explanation/architecture.md, "A service and its ranks").
 
     token: None where the engine's processes need none. run: the `docker run` words, in the foreground. serve: words
     that begin to serve once all ranks have joined, or None. rendezvous, adapter: None for a service of one rank.

@@ -116,7 +116,7 @@ def _below(name: str, service: ServicePlan, runs: Sequence[Mapping[str, object]]
         expected=f"{alone['low']:.3g} to {alone['high']:.3g} tok/s by the forecast of its plan",
         remedy=_remedy(name, service, runs[-1]),
         reason=f"no round of {_when(runs)} was faster; nine of ten services reach their forecast's low end "
-        "(docs/speed.md)",
+        "(docs/explanation/speed.md)",
     )
 
 

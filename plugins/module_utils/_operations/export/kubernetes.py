@@ -126,7 +126,7 @@ def _differing(service: _Service) -> Iterator[Finding]:
 
 
 def _remarks(plan: Plan, service: _Service) -> Iterator[Finding]:
-    """What works otherwise than with our supervisor, of this service alone; what holds of all is docs/export.md."""
+    """What works otherwise than with our supervisor, of this service; docs/how-to/export.md has the rest."""
     place = service.place
     if not service.pulled:
         yield worded.warning("export-image-local", place.below("image"), image=service.image)

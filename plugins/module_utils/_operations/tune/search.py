@@ -2,8 +2,8 @@
 """What is tried next, by all runs so far: one setting after the other, each from the best so far.
 
 A start costs minutes. A candidate that differs from the best in one setting says what that setting does, and with ten
-to twenty starts no model of all of them finds more (docs/tune.md). The same runs give the same answer: nothing is drawn
-at random, so that a search goes on where it was ended.
+to twenty starts no model of all of them finds more (docs/how-to/tune.md). The same runs give the same answer: nothing
+is drawn at random, so that a search goes on where it was ended.
 """
 
 import math

@@ -54,7 +54,7 @@ def _answered(unit: str, reading: Mapping[str, Any]) -> Verdict:
     if not reading.get("unanswered"):
         return Verdict("ready", reading["reply"]["answer"])
     why = f"{unit} answers a short question, and fails at {reading['unanswered']}"
-    return Verdict("failed", f"{why}; journalctl -u {unit} -n 200 says more, and docs/models.md what is known")
+    return Verdict("failed", f"{why}; journalctl -u {unit} -n 200 says more, docs/reference/models.md what is known")
 
 
 def _is_obstructed(supervisor: Mapping[str, Any]) -> bool:

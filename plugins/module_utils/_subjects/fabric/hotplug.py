@@ -5,7 +5,7 @@ With the package dgx-spark-mlnx-hotplug and its marker file, the adapter is remo
 seen: cable pulled, or the machine at its other end switched off. Interfaces and RDMA devices are gone then. Once the
 cable is back they return, and the link says 200 Gb/s, but many of them carry a seventh of it until the machine is
 started with the cable in. Sources: NVIDIA/NV-Kernels pull request 271; NVIDIA's Holoscan guide, which renames the
-marker; owners' journals of July to September 2026 (docs/sources.md).
+marker; owners' journals of July to September 2026 (docs/reference/sources.md).
 """
 
 import json

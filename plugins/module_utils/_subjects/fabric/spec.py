@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The shape of ``fleet_fabric`` as its owner writes it, with its defaults; docs/fabric.md explains each key."""
+"""The shape of ``fleet_fabric`` as its owner writes it, with its defaults; docs/how-to/fabric.md explains each key."""
 
 from typing import NotRequired, TypedDict
 

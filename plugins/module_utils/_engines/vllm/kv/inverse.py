@@ -46,7 +46,7 @@ def least_utilization(total: int, non_kv: int, kv_bytes: int, release: Version) 
     """The least --gpu-memory-utilization, in steps of 0.0001, that leaves so many bytes for the cache.
 
     total: what the GPU reports. non_kv: what weights, runtime and graphs take, from a boot or predicted
-    (docs/memory.md). Raises FleetError if more than everything would be needed.
+    (docs/explanation/memory.md). Raises FleetError if more than everything would be needed.
     """
     step = max(0, math.ceil((non_kv + kv_bytes) * _STEPS / total) - 1)
     while step <= _STEPS and requested_bytes(total, step / _STEPS, release) - non_kv < kv_bytes:

@@ -243,5 +243,5 @@ def late_refusal(pool: Pool) -> FleetError | None:
             f"max_num_seqs to at most {pool.blocks} or increase gpu_memory_utilization."
         )
         remedy = f"write --max-num-seqs {pool.blocks} or less, or give the KV cache more bytes"
-        return refusal("kv-late", "flags", words=words, remedy=remedy, source="docs/kv-sizing.md")
+        return refusal("kv-late", "flags", words=words, remedy=remedy, source="docs/explanation/kv-sizing.md")
     return None

@@ -2,7 +2,8 @@
 """What differs between vLLM's releases for the KV pool, 0.11 to 0.33: one named rule a difference.
 
 Each boundary was read in the source of the releases on both sides and checked against their own code, run on a
-simulated sm_121 (docs/kv-sizing.md). Releases before 0.11 are refused; one newer than 0.33.0 is sized like 0.33.0.
+simulated sm_121 (docs/explanation/kv-sizing.md). Releases before 0.11 are refused; one newer than 0.33.0 is sized like
+0.33.0.
 """
 
 from __future__ import annotations

@@ -112,6 +112,6 @@ def _unused(silence: Mapping[str, str]) -> Iterator[Finding]:
     for identity in silence:
         known = identity in RULES or identity in {row.id for row in misleading()}
         if not known and not identity.startswith(("catalogue-", "schema-", "lint-")):
-            place, remedy = f"silence.{identity[:80]}", "docs/rules.md lists them"
+            place, remedy = f"silence.{identity[:80]}", "docs/reference/rules.md lists them"
             found, expected = "no rule of that id", "the id of a finding"
             yield warning("lint-silence", place, found=found, expected=expected, remedy=remedy)
