@@ -82,8 +82,8 @@ def kv_pool(case: Mapping[str, object]) -> dict[str, Any]:
 
 
 def forecast(case: Mapping[str, object]) -> dict[str, Any]:
-    """Say how fast a model should be on GB10 (docs/explanation/speed.md): tokens a second as ``low``, ``decode`` and ``high``, the
-    memory's ``limit``, seconds to the first token, and what takes most of a step.
+    """Say how fast a model should be on GB10 (docs/explanation/speed.md): tokens a second as ``low``, ``decode`` and
+    ``high``, the memory's ``limit``, seconds to the first token, and what takes most of a step.
 
     case: ``config`` (config.json), and where they differ ``weights_bytes``, ``repository``, ``engine``, ``kernel``,
     ``eager``, ``tensor`` and ``pipeline`` (hosts), ``cache_bytes`` (of an element of the KV cache), ``drafts``
