@@ -36,6 +36,7 @@ OVER_MANAGEMENT = "10.0.0.12"
 BROUGHT_ALONG: dict[str, Any] = {
     "platform": {"ota": "7.5.0", "release": "DGX Spark", "bios": "5.36_0ACUM027", "vendor": "NVIDIA", "product": "x"},
     "gpu": {"present": True, "module": True, "users": 0, "why": "", "persistence": True, "held_back": []},
+    "health": {"boots": [{"days_ago": 9.5, "cut_off": False}], "lines": {}},
     "boot": {"kernels": ["6.17.0-1014-nvidia"], "entries": [], "default": "0", "driver": None},
     "apt": {"holders": [], "unproved": False},
     "installs": {},

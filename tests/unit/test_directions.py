@@ -126,6 +126,7 @@ IO = {
     "_on_host/textfile.py": "reads the host; copied to hosts",
     "_subjects/gateway/reading.py": "asks HAProxy, and when files changed",
     "_subjects/state.py": "reads the host",
+    "_subjects/health/reading.py": "reads how starts ended, and the kernel's lines",
     "_on_host/memory_guard.py": "watches the host's memory; copied to hosts",
     "_stores/lock/file.py": "reads and writes the lock beside the inventory",
     "_base/managed.py": "reads the collection's own files",

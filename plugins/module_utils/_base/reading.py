@@ -130,6 +130,21 @@ class Gpu(TypedDict):
     figures: NotRequired[dict[str, float]]
 
 
+class MachineStart(TypedDict):
+    days_ago: float
+    cut_off: bool
+
+
+class KernelWarnings(TypedDict):
+    count: int
+    last: _Word
+
+
+class Health(TypedDict):
+    boots: list[MachineStart] | None
+    lines: dict[str, KernelWarnings]
+
+
 class CdiDrivers(TypedDict):
     versions: list[_Version]
     missing: list[str]
@@ -350,6 +365,7 @@ class Parts(TypedDict):
     disks: dict[str, Disk] | None
     platform: Platform | None
     gpu: Gpu | None
+    health: Health | None
     apt: AtWork | None
     installs: dict[str, list[AptStep] | None] | None
     sudo: Sudo | None

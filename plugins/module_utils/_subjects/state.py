@@ -24,6 +24,7 @@ from .container_engine import reading as container_engine
 from .fabric import reading as fabric
 from .firewall import reading as firewall
 from .gateway import reading as gateway
+from .health import reading as health
 from .services import reading as services
 from .tls import reading as tls
 
@@ -42,6 +43,7 @@ READS: Mapping[str, Part] = {
     **services.READS,
     **tls.READS,
     **gateway.READS,
+    **health.READS,
 }
 
 # What a converge asks besides: what roles look at themselves, by the same looks.
@@ -68,6 +70,7 @@ UNASKED = (
     "firmware",
     "fragments",
     "gpu",
+    "health",
     "installs",
     "iommu",
     "kernel",

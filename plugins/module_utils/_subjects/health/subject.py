@@ -11,6 +11,8 @@ from ..._base.gb10 import filled
 from ..._base.slice import GpuSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, Subject
 from .gpu import gpu
+from .machine import machine
+from .reading import READS
 
 SPEC = forms("gpu")["gpu"]
 _SMI = "/usr/bin/nvidia-smi"
@@ -40,6 +42,7 @@ def gpu_slice(settings: HostData) -> GpuSlice:
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     yield from gpu(look)
+    yield from machine(look)
 
 
 def _differences(view: DriftContext) -> Differences:
@@ -55,4 +58,6 @@ def _differences(view: DriftContext) -> Differences:
         yield view.differs("warning", "gpu-persistence", "persistence of the GPU", wanted=wanted)
 
 
-HEALTH = Subject("gpu", SPEC, lambda here: gpu_slice(here.settings), differences=_differences, obstacles=_obstacles)
+HEALTH = Subject(
+    "gpu", SPEC, lambda here: gpu_slice(here.settings), read=READS, differences=_differences, obstacles=_obstacles
+)
