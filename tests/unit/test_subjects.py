@@ -144,6 +144,8 @@ def test_a_role_writes_the_files_of_its_slice_and_no_others(role: str) -> None:
     assert written == {path for of, path in OTHERWISE if of == role}
     given = [words["files"] for name, words in mine if name == "host_files" and "files" in words]
     sources = ("_plan.files", f"__{role}_files", "services_supervisor.files", "| first).files")
+    # the record of what a rollout has taken back, which no plan knows
+    sources += ("services_taken_back[", "internal('forgotten')")
     assert all(any(source in text for source in sources) for text in given)
 
 
