@@ -76,8 +76,8 @@ def other_form(
         return OtherForm(
             "a model in Mistral's own form, whose params.json the plan does not read",
             "config.json beside the weights",
-            "write a recipe of your own (docs/how-to/recipes.md) with flags: {config-format: mistral, load-format: mistral, "
-            "tokenizer-mode: mistral}",
+            "write a recipe of your own (docs/how-to/recipes.md) with flags: {config-format: mistral, "
+            "load-format: mistral, tokenizer-mode: mistral}",
         )
     if own:
         return None

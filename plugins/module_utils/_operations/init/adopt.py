@@ -83,9 +83,11 @@ def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
     ):
         return f"{where}: its command holds what Ansible takes for a template; write it by hand"
     if serving["engine"] not in _START:
-        return f"{where}: a server of {serving['engine']} is not taken over; write it as docs/reference/engines.md shows"
+        return (
+            f"{where}: a server of {serving['engine']} is not taken over; write it as docs/reference/engines.md shows"
+        )
     if not model and (file := _first(_options(serving["words"]), "config")):
-        return f"{where}: its model and options stand in {file}; write it by hand, as docs/how-to/guide.md shows"
+        return f"{where}: its model and options stand in {file}; write it by hand: docs/how-to/guide.md"
     if not _repository(serving, model):
         of_folder = f" (here {serving['folder']})" if serving["folder"] not in ("", model) else ""
         kind = "file" if model.endswith(".gguf") else "folder"
