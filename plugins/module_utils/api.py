@@ -64,7 +64,7 @@ def plan(inventory: Inventory, recipes: Sequence[Path] | None = None, relock: st
     return {**read_sources(inventory, recipes).planned(relock)}
 
 
-def kv_pool(case: Mapping[str, object]) -> dict[str, Any]:
+def kv_pool(case: Mapping[str, Any]) -> dict[str, Any]:
     """Say what vLLM will print about its KV cache, as the module ``gb10.fleet.kv_pool`` does.
 
     case: the options of that module: ``config``, ``flags``, ``vllm_version``, ``available_kv_gib`` and so on. Where
@@ -81,7 +81,7 @@ def kv_pool(case: Mapping[str, object]) -> dict[str, Any]:
     return size_pool(case)
 
 
-def forecast(case: Mapping[str, object]) -> dict[str, Any]:
+def forecast(case: Mapping[str, Any]) -> dict[str, Any]:
     """Say how fast a model should be on GB10 (docs/explanation/speed.md): tokens a second as ``low``, ``decode`` and
     ``high``, the memory's ``limit``, seconds to the first token, and what takes most of a step.
 
@@ -98,7 +98,7 @@ def forecast(case: Mapping[str, object]) -> dict[str, Any]:
     return forecast_case(case)
 
 
-def lint(launch: Mapping[str, object]) -> list[dict[str, Any]]:
+def lint(launch: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Check a launch of vLLM before it starts, as the module ``gb10.fleet.vllm_lint`` does; errors come first.
 
     launch: the options of that module: ``argv``, ``env``, ``image`` or ``command`` and so on.
@@ -110,7 +110,7 @@ def lint(launch: Mapping[str, object]) -> list[dict[str, Any]]:
     return lint_map(launch)
 
 
-def import_recipe(source: str | Mapping[str, object], name: str) -> Imported:
+def import_recipe(source: str | Mapping[str, Any], name: str) -> Imported:
     """Turn another project's recipe into one of ours, named ``name``. source: its text, or what YAML makes of it.
 
     >>> theirs = "{recipe_version: '2', model: Qwen/Qwen3-0.6B, container: 'vllm/vllm-openai:v0.24.0', runtime: vllm}"
@@ -129,7 +129,7 @@ def import_recipe(source: str | Mapping[str, object], name: str) -> Imported:
     }
 
 
-def vllm_flags(plan: Mapping[str, object], service: str, host: str | None = None) -> dict[str, Any]:
+def vllm_flags(plan: Mapping[str, Any], service: str, host: str | None = None) -> dict[str, Any]:
     """Options that a service's vLLM starts with on a host, by name. plan: as `plan` answers.
 
     host: the service's first host without it. A value is what ``vllm serve`` gets: true for a bare option, false for

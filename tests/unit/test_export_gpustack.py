@@ -82,7 +82,7 @@ def test_a_service_on_one_host(tmp_path: Path) -> None:
     assert env["GPUSTACK_MODEL_RUNTIME_SHM_SIZE_GIB"] == "16"
     assert env["GPUSTACK_MODEL_HEALTH_CHECK_PATH"] == "/health"
     asks = {word.rpartition("HEALTH_CHECK_")[2]: env[word] for word in env if "INFERENCE_HEALTH" in word}
-    assert asks == {"ENABLED": "true", "INTERVAL": "30", "TIMEOUT": "30", "FAILURE_THRESHOLD": "11"}
+    assert asks == {"ENABLED": "true", "INTERVAL": "30", "TIMEOUT": "30", "FAILURE_THRESHOLD": "10"}
     assert made.findings == []
 
 

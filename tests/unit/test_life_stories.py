@@ -24,7 +24,7 @@ CANARY_S = 30.0
 
 
 @dataclass(eq=False)
-class Asked:
+class AskedPrompt:
     """prompt: in whole steps. answer: tokens. until: when its client gives up."""
 
     at: float
@@ -43,12 +43,12 @@ class Scheduler:
     step_s: float
     token_s: float
     hangs_at: float
-    coming: list[Asked]
+    coming: list[AskedPrompt]
     at: float = 0.0
     hung: float | None = None
-    waiting: list[Asked] = field(default_factory=list)
-    running: list[Asked] = field(default_factory=list)
-    parts: dict[Asked, float] = field(default_factory=dict)
+    waiting: list[AskedPrompt] = field(default_factory=list)
+    running: list[AskedPrompt] = field(default_factory=list)
+    parts: dict[AskedPrompt, float] = field(default_factory=dict)
     ends: float = 0.0
     times: list[float] = field(default_factory=lambda: [-1.0])
     published: list[judge.Metrics] = field(default_factory=lambda: [WARM])
@@ -60,7 +60,7 @@ class Scheduler:
 
     def canary(self, at: float) -> float | None:
         self._advance(at)
-        asked = Asked(at, 0.001, 1, at + CANARY_S)
+        asked = AskedPrompt(at, 0.001, 1, at + CANARY_S)
         bisect.insort(self.coming, asked, key=lambda other: other.at)
         if not self.parts:
             self.at = max(self.at, at)
@@ -115,21 +115,21 @@ class Scheduler:
         self.published.append(judge.Metrics(self.tokens, self.tokens, len(self.running), len(self.waiting), use))
 
 
-def _prompts(chance: random.Random, step_s: float) -> list[Asked]:
+def _prompts(chance: random.Random, step_s: float) -> list[AskedPrompt]:
     kind, began = chance.randrange(4), chance.uniform(0, 300)
-    long = Asked(began, chance.uniform(2, max(5, HOUR / step_s)), chance.randint(1, 200))
+    long = AskedPrompt(began, chance.uniform(2, max(5, HOUR / step_s)), chance.randint(1, 200))
     if kind == 0:
         return [long]
     if kind == 1:
         several = range(chance.randint(2, 6))
-        return [Asked(chance.uniform(0, 3000), chance.uniform(0.5, 12), chance.randint(1, 400)) for _ in several]
+        return [AskedPrompt(chance.uniform(0, 3000), chance.uniform(0.5, 12), chance.randint(1, 400)) for _ in several]
     if kind == 2:
         many = range(chance.randint(10, 120))
-        return [Asked(chance.uniform(0, 3500), chance.uniform(0.001, 2), chance.randint(1, 50)) for _ in many]
+        return [AskedPrompt(chance.uniform(0, 3500), chance.uniform(0.001, 2), chance.randint(1, 50)) for _ in many]
     # one that gives up after an hour at the latest, and others that give up after a minute and come again
     long.until = chance.uniform(600, HOUR)
     times = [began + 40 * number + chance.uniform(0, 30) for number in range(80)]
-    return [long, *(Asked(at, chance.uniform(0.001, 0.4), 8, at + 60) for at in times)]
+    return [long, *(AskedPrompt(at, chance.uniform(0.001, 0.4), 8, at + 60) for at in times)]
 
 
 def _silences(chance: random.Random, how: str) -> list[tuple[float, float]]:
@@ -147,7 +147,7 @@ def _story(seed: int, silent: str, hangs: bool) -> tuple[Engine, Scheduler, list
     coming = _prompts(chance, step_s)
     hangs_at = chance.uniform(300, 2000) if hangs else NEVER
     if hangs:
-        coming.append(Asked(hangs_at, 0.5, 50))
+        coming.append(AskedPrompt(hangs_at, 0.5, 50))
     token_s = chance.uniform(0.02, 0.3)
     scheduler = Scheduler(step_s, token_s, hangs_at, sorted(coming, key=lambda asked: asked.at))
     silences = _silences(chance, silent)

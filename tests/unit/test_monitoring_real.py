@@ -38,6 +38,8 @@ KEY = "sk-only-prometheus-knows"
 OF_THE_EXPORTER = """\
 node_memory_MemAvailable_bytes 9e9
 node_load1 1
+node_boot_time_seconds 1
+node_time_seconds {now}
 node_textfile_mtime_seconds{{file="/run/gb10-metrics/gb10.prom"}} {now}
 node_infiniband_port_data_transmitted_bytes_total{{device="rocep1s0f0",port="1"}} {now}
 node_infiniband_port_data_received_bytes_total{{device="rocep1s0f0",port="1"}} {now}
@@ -204,6 +206,7 @@ def test_the_page_shows_what_is_there(url: str) -> None:
     page = got(f"{url}/consoles/fleet.html")
     assert "<td>titan</td><td>chat</td><td>0</td><td>serving</td><td>5Gi" in page
     assert "error executing template" not in page
+    print(re.findall(r"Gb10\w+", page))
     assert re.search(r'<td class="warning">Gb10MemoryCreep</td><td>chat on titan takes more', page)
     assert "<td>titan is not as declared (differences: 2)</td>" in page
     assert "<code>ansible-playbook gb10.fleet.restart -e service=chat</code>" in page

@@ -151,7 +151,13 @@ def image_catalogue(folder: Path) -> Kept:
 def kept_model(folder: Path) -> Kept:
     notes: list[str] = []
     config = json.dumps({"model_type": "llama", "num_hidden_layers": 2}).encode()
-    found = checkpoint_of("org/model", COMMIT, {"config.json": len(config)}, {"config.json": config}, "a test")
+    found = checkpoint_of(
+        "org/model",
+        COMMIT,
+        {"config.json": len(config), "model.safetensors": 9},
+        {"config.json": config},
+        "a test",
+    )
     kept_models.keep(folder, found)
     assert kept_models.read_kept(folder) == {"org/model": found}
     file = kept_models.file_of(folder, "org/model")

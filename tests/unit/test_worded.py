@@ -49,11 +49,14 @@ def fields(row: Mapping[str, str]) -> set[str]:
 
 def calls(text: str, file: str) -> Iterator[WordedCall]:
     for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        if not isinstance(node, ast.Call):
             continue
-        differs = node.func.attr == "differs"
-        if differs or ast.unparse(node.func.value) == "worded":
-            at = 1 if differs or node.func.attr == "finding" else 0
+        builder = node.func.body if isinstance(node.func, ast.IfExp) else node.func  # of one severity or another
+        if not isinstance(builder, ast.Attribute):
+            continue
+        differs = builder.attr == "differs"
+        if differs or ast.unparse(builder.value) == "worded":
+            at = 1 if differs or builder.attr == "finding" else 0
             row = node.args[at] if len(node.args) > at else None
             key = row.value if isinstance(row, ast.Constant) and isinstance(row.value, str) else ""
             given = {keyword.arg or "**" for keyword in node.keywords} - (

@@ -112,9 +112,8 @@ class Placed:
 
     @property
     def sized_by_owner(self) -> bool:
-        """Whether its owner wrote how long and how many requests are, and no recipe did."""
-        written = {*self.settings["workload"], *(name.replace("-", "_") for name in self.settings["flags"])}
-        return bool(written & {"max_model_len", "max_num_seqs"})
+        """Whether its owner wrote a workload or flags; without either a recipe chose all sizes."""
+        return bool(self.settings["workload"] or self.settings["flags"])
 
     @property
     def silence(self) -> dict[str, str]:

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from .._base import layout
 from .._base.gb10 import fact
-from .._base.managed import Managed
 from .._base.slice import (
     Api,
     NeededDisk,
@@ -19,18 +18,14 @@ from .._base.slice import (
     RetentionSlice,
     Slice,
     UnreadImage,
-    part_of,
 )
 from .._base.subject import SliceContext, with_defaults
 from .._engines.decided import Decided
 from .._engines.declaration import DraftData, ModelData
 from .._engines.observed import image_key
 from .._engines.placed import Host, Placed
-from .._subjects.clients.subject import CLIENTS
 from .._subjects.fleet.subject import FleetPart
-from .._subjects.gateway.subject import GATEWAY
-from .._subjects.monitoring.subject import MONITORING
-from .._subjects.phoenix.subject import PHOENIX
+from .._subjects.made_secrets import made_secrets
 from .._subjects.registry import fleet_parts
 from .builds import builder
 
@@ -240,14 +235,7 @@ def _made(parts: Slice) -> Iterator[NeededSecret]:
             yield {"source": key["source"], "path": key["path"], "service": name, "option": "api_key_file"}
         if tls and tls["ca"]:
             yield {"source": tls["ca"], "path": parts["tls"]["path"], "service": name, "option": "tls"}
-    gateway = parts["gateway"]
-    issued = {gateway["tls"][kind]["source"] for kind in ("certificate", "key")} if gateway else set()
-    if gateway and gateway["tls"]["ca"]:
-        yield {"source": gateway["tls"]["ca"], "path": parts["tls"]["path"], "service": "", "option": "fleet_gateway"}
-    for subject in (GATEWAY, CLIENTS, MONITORING, PHOENIX):
-        for file in subject.files(part_of(parts, subject.name)):
-            if isinstance(file, Managed) and file.source and file.source not in issued:
-                yield {"source": file.source, "path": file.path, "service": "", "option": f"fleet_{subject.name}"}
+    yield from made_secrets(parts)
 
 
 def _reach(services: Iterable[Decided], host: str) -> dict[str, list[str]]:

@@ -370,7 +370,8 @@ def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
             demand.place,
             found=f"{size(shown.total.expected)} beside the KV pool, {shown.source}",
             expected=f"{size(planned.total.high)} at most ({planned.source})",
-            remedy="write the boot's figures into memory.calibrations of your recipe (docs/explanation/memory.md)",
+            remedy="write the boot's figures into memory.calibrations of a recipe of your own "
+            "(docs/explanation/memory.md)",
         )
 
 

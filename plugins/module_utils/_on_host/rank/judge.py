@@ -147,7 +147,7 @@ Canary = Literal["answered", "silent", "refused"]
 PROOF_LOOKS = 4
 # So often the KV gauge has to rise before it counts: once or twice it does for a request that is let in and then hangs.
 _RISES = 3
-# Of the time for a step: a change after so long a standstill is the end of a long step, whoever came or went.
+# Of the time for a step: a change after so long a standstill is the end of a long step, whoever joined or went.
 _LONG_STEP = 1 / 3
 
 
@@ -231,9 +231,9 @@ def liveness(life: Life, before: Look, now: Look, probes: Probes) -> tuple[Verdi
     idle = now.metrics.running + now.metrics.waiting == 0
     if now.metrics.tokens != before.metrics.tokens:
         return "canary" if idle else "alive", Life.proved(now.at)
-    came, rose = now.metrics.running - before.metrics.running, now.metrics.kv_use - before.metrics.kv_use
-    if came or rose:
-        rises = life.rises + 1 if rose > 0 and not came else 0
+    joined, rose = now.metrics.running - before.metrics.running, now.metrics.kv_use - before.metrics.kv_use
+    if joined or rose:
+        rises = life.rises + 1 if rose > 0 and not joined else 0
         if rises >= _RISES:
             return "alive", Life.proved(now.at, rises)
         long_step = before.at - life.moved >= _LONG_STEP * probes.patience_s
