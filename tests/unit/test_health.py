@@ -85,6 +85,16 @@ def test_a_restart_into_a_kernel_that_is_known_to_fail_is_refused_with_the_way_o
     assert alone.severity == "warning"  # no group, no RDMA
 
 
+def test_a_hosts_words_become_no_command_of_its_owner() -> None:
+    """What a host calls its kernels and files stands in lines that a person types with sudo."""
+    evil = GRUB.replace("7.0.0-31-generic", "7.0.0-31-generic;id")
+    assert ";id" not in found(waits(config=evil), GROUP, "spark-2")["restart-known-bad"].remedy
+    renamed = each(waits(), put("kernel", "release", "7.0.0-30-generic';id'"))
+    assert ";id" not in found(renamed, GROUP, "spark-2")["restart-known-bad"].remedy
+    stale = put("cdi_drivers", {"/etc/cdi/x;id": {"versions": ["580.159.04"], "missing": []}})
+    assert "cdi generate '--output=/etc/cdi/x;id'" in found(stale)["gpu-specification"].remedy
+
+
 @pytest.mark.parametrize(
     ("default", "environment", "release"),
     [

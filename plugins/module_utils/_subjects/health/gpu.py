@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A GPU that does not answer, or whose driver, libraries and specification are not of one release."""
 
+import shlex
 from collections.abc import Iterator
 
 from ..._base import worded
@@ -36,10 +37,8 @@ def _specifications(look: PreflightContext, version: str | None) -> Iterator[Fin
         others = [other for other in named["versions"] if other != version]
         if named["missing"] or (version and others):
             has = f"and the driver is {version}" if version else "which are not there"
-            made = path.startswith(_MADE_AT_BOOT)
-            remedy = (
-                "sudo systemctl restart nvidia-cdi-refresh" if made else f"sudo nvidia-ctk cdi generate --output={path}"
-            )
+            generate = shlex.join(["sudo", "nvidia-ctk", "cdi", "generate", f"--output={path}"])
+            remedy = "sudo systemctl restart nvidia-cdi-refresh" if path.startswith(_MADE_AT_BOOT) else generate
             yield worded.host_error(
                 "gpu-specification",
                 path,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a restart of a host would bring, and whether that is known to fail: advice is judged before it is given."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
@@ -14,6 +15,8 @@ from .known_bad import Row, bad_rows, numbers
 _REBOOT, _POWER_OFF = "sudo systemctl reboot --no-block", "sudo systemctl poweroff --no-block"
 # Below this folder GRUB's settings lie, the last file by name wins.
 _GRUB = "/etc/default/grub.d/zz-kernel.cfg"
+# A host's word for a kernel stands in commands that a person types with sudo.
+_RELEASE = re.compile(r"[\w.+~-]+")
 
 
 def after_restart(state: State) -> State:
@@ -63,9 +66,10 @@ def restart_brings(look: PreflightContext) -> Iterator[Finding]:
 
 def _way_out(look: PreflightContext, row: Row, have: str) -> str:
     """The cure of the row first; for a kernel also how to boot the one that runs."""
-    if row["what"] != "kernel":
+    running = look.part("kernel")["release"]
+    if row["what"] != "kernel" or not (_RELEASE.fullmatch(have) and _RELEASE.fullmatch(running)):
         return f"{row['remedy']}; then {_REBOOT}"
-    entry = f"Advanced options for Ubuntu>Ubuntu, with Linux {look.part('kernel')['release']}"
+    entry = f"Advanced options for Ubuntu>Ubuntu, with Linux {running}"
     keep = f"echo 'GRUB_DEFAULT=\"{entry}\"' | sudo tee {_GRUB} && sudo update-grub"
     hold = f"sudo apt-mark hold linux-image-{have}"
     return f"{row['remedy']}; or boot the kernel that runs now: {keep} && {hold}; only then {_REBOOT}"
