@@ -28,10 +28,14 @@ def git(folder: Path, words: Sequence[str], given: str = "") -> str:
 def secrets_in_git(files: Iterable[str]) -> Iterator[Finding]:
     """Which of these secrets git keeps, or would with `git add -A`. files: on this machine; one that ansible-vault has
     encrypted, and a certificate, may lie there."""
+    secrets = [path for path in map(Path, sorted({*files})) if _is_secret(path)]
+    # hundreds of services have their keys in a few folders
+    tops = {
+        folder: git(folder, ["rev-parse", "--show-toplevel"]).strip() for folder in {path.parent for path in secrets}
+    }
     roots: dict[Path, list[str]] = {}
-    for path in map(Path, sorted({*files})):
-        top = git(path.parent, ["rev-parse", "--show-toplevel"]).strip() if _is_secret(path) else ""
-        if top:
+    for path in secrets:
+        if top := tops[path.parent]:
             roots.setdefault(Path(top), []).append(path.resolve().relative_to(Path(top).resolve()).as_posix())
     for root, names in roots.items():
         where = shlex.quote(str(root))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``data/known_bad.yml`` and ``known_good.yml``: versions that fail on GB10, or serve there, and what a host has."""
 
-import functools
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -17,14 +16,12 @@ from ..._base.subject import PreflightContext
 Row = Mapping[str, Any]
 
 
-@functools.cache
 def known_bad() -> list[Row]:
     """The table; the head of the file says what its keys are."""
     table: list[Row] = data_file("known_bad")
     return table
 
 
-@functools.cache
 def known_good() -> list[Mapping[str, str]]:
     """The table; the head of the file says what its keys are."""
     table: list[Mapping[str, str]] = data_file("known_good")
