@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What several modules have in common in check mode and diff mode."""
+"""What several modules have in common: their author, and what they do in check mode and diff mode."""
 
 
 class ModuleDocFragment:
     """Used as ``extends_documentation_fragment: [gb10.fleet.attributes.reads_only]``."""
 
     READS_ONLY = r"""
+author: [gb10.fleet contributors (@gb10-fleet)]
 attributes:
   check_mode:
     description: Runs the same in check mode.
@@ -16,6 +17,7 @@ attributes:
 """
 
     CHANGES = r"""
+author: [gb10.fleet contributors (@gb10-fleet)]
 attributes:
   check_mode:
     description: Says what would change, and changes nothing.
@@ -26,6 +28,7 @@ attributes:
 """
 
     MEASURES = r"""
+author: [gb10.fleet contributors (@gb10-fleet)]
 attributes:
   check_mode:
     description: Is skipped in check mode, as it takes minutes of a service.
@@ -37,6 +40,7 @@ attributes:
 """
 
     ON_CONTROLLER = r"""
+author: [gb10.fleet contributors (@gb10-fleet)]
 attributes:
   action:
     description: Runs on the controller only.

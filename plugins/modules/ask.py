@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: ask
 short_description: Ask a service a question, and show its answer
 version_added: 0.2.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Asks the service's own endpoint from its host, shows the answer, and measures the seconds to its first token and the
     tokens a second after that.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: ask_info
 short_description: Ask an endpoint of this host a question
 version_added: 0.2.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Asks once, and measures when the first and the last token come. M(gb10.fleet.ask) shows it to a person.
 options:

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: bench
 short_description: Plan a benchmark, compare its result and save it
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Without O(seen) it says which services are looked at; with it, in which order they are measured, and refuses to
     compare what differs in more than was asked; with O(measured) it compares, and keeps the runs and a page.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: bench_load
 short_description: Measure one benchmark point with the engine's own load generator
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Runs the load generator of the service's own image in its container, on the host of its endpoint. Others must not
     ask it meanwhile.

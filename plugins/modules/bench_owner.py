@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: bench_owner
 short_description: Measure one benchmark point through the endpoint with llama-benchy
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Runs llama-benchy on the controller, with the model's own tokenizer from the host. The host of the endpoint is asked
     before and afterwards whether others ask the service.

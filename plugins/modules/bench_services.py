@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: bench_services
 short_description: Run short speed measurements on a host's services
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Measures each of them for a minute or two by the load generator of its own image. Nothing counts where others ask
     the service, before or meanwhile.

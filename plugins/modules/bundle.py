@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: bundle
 short_description: Download everything the plan needs into an offline bundle
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Runs on the controller, which reaches the internet, and makes what a site without internet is converged from. Images
     by C(skopeo), models by C(hf), packages by C(apt-get), wheels by C(pip), and this collection by C(ansible-galaxy).

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: bundle_check
 short_description: Verify the bundle files that hosts need before any host changes
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Runs on the controller. Reads every byte that hosts are about to get, and compares it with the bundle's manifest.
   - Keeps beside the inventory which bundle it was; an older one is refused from then on.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: bundle_files
 short_description: Copy files from a bundle to a host
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Sends what the host lacks over Ansible's own connection, and reads each file there before it gets its name.
   - A run that was cut off is gone on with, file by file.

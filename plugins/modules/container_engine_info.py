@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: container_engine_info
 short_description: Read whether Docker runs and its packet filter rules exist
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Docker makes its chains or tables when it starts. Whoever flushes all rules of the host takes them, too, and no
     container with a published port starts until Docker has started anew.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: container_images
 short_description: Install container images, transferring only missing layers
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares each image by its identity (ordered DiffIDs and config), which is equal in every Docker image store, and
     moves the missing layers from where the plan says.

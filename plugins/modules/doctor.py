@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: doctor
 short_description: Report everything that blocks a first run
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Judges what M(gb10.fleet.drift_info) registered as C(drift_reading) on each host, by what preflight and drift go by,
     and shows each obstacle with its remedy, and a table of the hosts.

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: drift
 short_description: Compare hosts with the plan and report the differences
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares what M(gb10.fleet.drift_info) registered as C(drift_reading) on each host with the plan, and shows it.
   - A run on all hosts of the plan also writes C(report.json), C(report.html), C(junit.xml) and C(gb10_drift.prom),

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: drift_info
 short_description: Read everything on a host that the plan describes
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Makes the questions of the host's view of the plan and asks them with one call of M(gb10.fleet.host_info).
   - Never fails. A host that can't be read answers with no state, and with the reason.

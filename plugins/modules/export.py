@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: export
 short_description: Write services as Kubernetes or GPUStack objects
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Runs on the controller and reaches no host. Writes a file for each service. For Kubernetes it has a LeaderWorkerSet
     of its ranks, a Service before its head, and a ConfigMap where it has overlays; a Secret is referred to and never

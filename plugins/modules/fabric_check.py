@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: fabric_check
 short_description: Compare a host's measured fabric with the plan
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares the plan with the readings of M(gb10.fleet.fabric_info) and the result of M(gb10.fleet.fabric_bandwidth),
     on the controller. Fails when something is not as planned; what could not be proven is a warning.

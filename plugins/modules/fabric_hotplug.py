@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: fabric_hotplug
 short_description: Turn ConnectX-7 hot-plug off, or restore it
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - DGX OS takes the ConnectX-7 off the PCI bus while no cable is seen, if C(/etc/nvidia/cx7-hotplug-enabled) is
     there. V(off) gives that file the name that NVIDIA's own guide gives it, C(cx7-hotplug-disabled). It takes effect

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: firewall_apply
 short_description: Apply nftables rules that roll back if SSH is cut off
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Converges one nftables table of its own, C(inet gb10_fleet), and leaves every other alone.
   - Every port that SSH listens on stays open, found on the host itself. New rules are loaded while a timer runs that

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: gateway_hold
 short_description: Queue a model's requests at a running gateway
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - While nobody serves a model, its requests wait at the gateway instead of being refused, in bounds of number and time
     that its configuration has. Answers say how long they waited, and what for.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: gateway_run
 short_description: Validate, install and load the gateway's configuration
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares configuration, maps, certificate and keys with what they are to be. Where one differs, all of them are laid
     beside the running gateway's and shown to HAProxy first; only what it takes comes into their place. What it refuses

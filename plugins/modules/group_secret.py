@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: group_secret
 short_description: Create and install the secret that ranks of a group share
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Without I(text), makes a secret where none is, or where a run that was cut off left a part of one. One that is there
     stays. With I(text), writes that.

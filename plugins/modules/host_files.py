@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: host_files
 short_description: Create, update and remove a host's planned files, links and units
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Writes and removes exactly what it is given, in one call. All belongs to root.
   - Each new file is complete before it takes the old one's place. Other files beside them stay.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: host_info
 short_description: Read a host's state in one call
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads what the preflight and the drift check compare with the plan, as data, in one call.
   - Writes nothing and needs nothing but Python 3 on the host. What can't be read is V(null) with the reason in

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: host_packages
 short_description: Install missing packages without upgrading any
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Asks dpkg, and uses M(ansible.builtin.apt) for what is missing alone; no package is upgraded or removed, and nothing
     is fetched where nothing is missing.

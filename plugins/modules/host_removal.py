@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: host_removal
 short_description: Restore a host to its state before this collection
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Looks for all that is of our making, and for all that is not as the undo record says, C(/etc/gb10-fleet/undo.json),
     undoes it, and looks again. What is found then is an error.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: host_update
 short_description: Update a host's packages and firmware, or roll packages back
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - One step of C(gb10.fleet.update) on one host. What is done is kept in a record on the host, so that a run that was
     cut off is taken up where it was, and a second run of the same step changes nothing.

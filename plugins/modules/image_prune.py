@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: image_prune
 short_description: Remove old container images that this collection installed
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Removes images that M(gb10.fleet.container_images) brought and that are not wanted any more, but for the newest ones
     of each repository, and what services have compiled with them. Images from elsewhere, and those that a container

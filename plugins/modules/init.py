@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: init
 short_description: Write an inventory of machines that were read
 version_added: 0.2.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Decides, of what M(gb10.fleet.init_info) read on each machine, what an inventory of them declares, and writes
     C(hosts.yml), C(group_vars/all/connection.yml) and C(group_vars/all/fleet.yml).

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: init_hosts
 short_description: Find Sparks and test which accept this account
 version_added: 0.2.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Looks in NVIDIA Sync's list, ssh's files, the neighbour table and the answers to one multicast question, asks which
     of the machines are the owner's, and logs into those by ssh with a key.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: init_info
 short_description: Read the facts of a machine for its inventory
 version_added: 0.2.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads maker, memory, system, networks, ConnectX-7 halves and what serves, as data. M(gb10.fleet.init) decides by it.
   - For some seconds it sends a broadcast frame by each half that has light, and notes those of other hosts, so it has

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: init_try
 short_description: Decide what is tried on machines that were read, and ask a person
 version_added: 0.2.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Without O(plan) it chooses a model, and returns what an inventory declares for it. Nothing is written.
   - With O(plan) it shows the plan's table, asks whether to begin, and writes that inventory.

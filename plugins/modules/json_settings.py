@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: json_settings
 short_description: Set keys in a JSON file and keep all other keys
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Merges the wanted keys into those of the file. Keys that are not named stay, and so does the file's text when it
     already says what is wanted, however it is formatted.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: kernel_settings
 short_description: Set sysctl values, read-ahead and swap in the running kernel
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares the live values of sysctl keys, of the NVMe disks' read-ahead and of swap with what is wanted, and sets
     what differs.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: kv_pool
 short_description: Calculate the size of a vLLM KV cache before the start
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Says what vLLM will print at its start (block size, blocks, tokens, concurrency), exactly and without a GPU, from a
     model's C(config.json), the options of C(vllm serve), the bytes left for the cache and vLLM's version.

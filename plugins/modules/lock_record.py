@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: lock_record
 short_description: Record image and model digests in the lock file
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares what each host has with the lock, a file on the controller beside the inventory, and adds what was brought
     for the first time. What the host has that brought it counts, not what those have that took it from there.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: model_prune
 short_description: Remove old model revisions that this collection installed
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Removes revisions that M(gb10.fleet.model_snapshots) brought and that are not wanted any more, but for the newest
     ones of each model, with the files that no other revision shares. What else lies in the cache is left alone.

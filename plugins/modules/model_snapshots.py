@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: model_snapshots
 short_description: Install model revisions in the Hugging Face cache layout
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Makes each model's files visible under C(hub/models--ORG--NAME/snapshots/REVISION), as vLLM finds them offline, only
     when all of them are there and verified; seals a manifest of their sha256 sums.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: netplan_apply
 short_description: Change a netplan file and roll back if SSH is cut off
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Writes one netplan file, applies it, and has the host itself take everything back within 90 seconds unless a new SSH
     connection, opened after the change was applied, confirms it.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: observation_record
 short_description: Save measured values on the host and for the plan
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Keeps a JSON document on the host and, below the inventory on the controller, a copy of it, which M(gb10.fleet.plan)
     reads. So the plan knows what hosts have shown without reaching them.

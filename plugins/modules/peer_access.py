@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: peer_access
 short_description: Allow hosts to read images and models from each other
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Where there are readers, makes an account (C(gb10-peer)) whose SSH keys may start one program, as root and without
     arguments, and nothing else. The program and the account's rule for sudo are files of the host's slice of the plan.

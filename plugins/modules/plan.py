@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: plan
 short_description: Compute the plan for the whole fleet
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Computes, on the controller and from the inventory alone, every decision for every host and service, and what is
     wrong with the declaration. Reaches no host.

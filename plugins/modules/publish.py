@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: publish
 short_description: Sign and publish host slices for hosts in pull mode
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Writes C(HOST.slice) for each host of the run, and this collection as C(collection-SHA256.tar.gz), into a folder
     that hosts can read, by HTTP or as a mounted folder. Reaches no host.

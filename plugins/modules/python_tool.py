@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: python_tool
 short_description: Install a Python program, pinned by hashes, in its own virtualenv
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Makes the virtual environment anew where its lock is another one, or where an earlier run was cut off. Nothing is
     built on the host, and a file whose hash the lock doesn't name is refused.

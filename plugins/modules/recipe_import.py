@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: recipe_import
 short_description: Write another project's recipe as one of ours
 version_added: 0.2.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads a recipe of another project, as docs/how-to/recipes.md lists them ("Import"), and writes it as
     a recipe of this collection.

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: recipe_lint
 short_description: Check recipes before they are used
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Plans every recipe alone, on hosts that have nothing else to do, and shows in one table which model fits on the
     hosts of the inventory, the largest first. Without an inventory they are machines of 128 GB.

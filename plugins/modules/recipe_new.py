@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: recipe_new
 short_description: Write a recipe for a model that has none
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads what the hub says of a model (its config.json, its size, its commit), derives a recipe from that, and writes
     it with the reason of each value as a comment, to be edited and kept. Its config.json is written beside it.

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: rollout
 short_description: Plan the order of replicas in a rollout
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Without O(ranks) it says which services share the requests of the one that is named, and their hosts.
   - With them it shows what moves, in which order and how long nobody serves, and refuses what a rollout is not for.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: secret_files
 short_description: Install the secrets that a part of a host's slice names
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Makes each secret file of the controller's file that the slice names, and writes it where it differs, in one call.
   - Shows no content, neither in a diff nor in a log.

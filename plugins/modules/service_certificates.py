@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: service_certificates
 short_description: Create service certificates from a local CA on the controller
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Makes the CA where there is none, and a certificate for each service that has none, whose end is near, or that names
     something else than its service is reached by. What holds stays as it is.

@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: service_credentials
 short_description: Install API keys, certificates and the CA on a host
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Writes the API key, the certificate and its key of each service where they differ from the controller's, and the
     local CA among those that the host trusts; where no service has a certificate of it any more, takes it away.

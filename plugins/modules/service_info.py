@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: service_info
 short_description: Read the state of one service on its host
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads the service's systemd unit, its health, what its engine printed at this start, and, once it is healthy,
     the answer to one real request through the service's own endpoint.

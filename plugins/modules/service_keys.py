@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: service_keys
 short_description: Create API keys on the controller
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Makes each key that is not there, of 32 random bytes, in a file with mode C(0600). One that is there stays as it is.
   - The folder of the keys has mode C(0700) and a C(.gitignore), so that git keeps none.

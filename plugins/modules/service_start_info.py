@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: service_start_info
 short_description: Read which services run and what changed since they started
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads all services in one call, also what a run that was cut off has left.
 options:

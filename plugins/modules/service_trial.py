@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: service_trial
 short_description: Keep a trial of a service alive and read its progress
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - While a service is tried with another definition, its host puts the earlier one back by itself as soon as nobody has
     run this module for O(seconds).

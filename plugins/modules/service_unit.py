@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: service_unit
 short_description: Start, stop, restart, enable and disable systemd units
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads the units in one call, compares, and asks systemd only for what differs.
   - In check mode a unit that is not there counts as one that an earlier task of the run would have brought.

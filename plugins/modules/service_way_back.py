@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: service_way_back
 short_description: Save a service's definition, or restore the saved one
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Before a rollout changes a service, its files on this host are kept in a folder that root alone reads. Where the new
     definition does not prove itself, they come back; files that it brought go.

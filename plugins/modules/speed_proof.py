@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: speed_proof
 short_description: Test that services answer as fast as before a change
 version_added: 0.2.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares the seconds of the same request, of which the best counts, and the figures of a benchmark. Fails where a
     service is slower.

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: tune
 short_description: Search for the fastest settings of a service
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Decides what is tried next, by all runs so far, and keeps them beside the inventory, so that a search goes on where
     it was ended. What the plan refuses, or warns of anew, is never tried.

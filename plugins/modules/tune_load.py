@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: tune_load
 short_description: Measure one trial start during a search
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Measures a point round by round, as M(gb10.fleet.bench_load) does, and goes on with the trial before each of them.
 extends_documentation_fragment:

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: unconverged
 short_description: List the reasons why each host must be converged
 version_added: 0.2.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - A host on which every role would find all as the plan says needs no role. Whatever is not certain is a reason.
   - Hosts that depend on each other have to be converged together.

@@ -1,12 +1,9 @@
-#!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: update
 short_description: Plan the order of host updates and check that each is safe
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Judges what each host would be once it is updated, by what is known to fail and to work, shows what
     changes in which order and how long nobody serves, and refuses before the first change.

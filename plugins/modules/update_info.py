@@ -1,12 +1,10 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: update_info
 short_description: Read the package and firmware updates available on a host
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Asks apt (C(apt-get --simulate dist-upgrade)) and fwupd, by the package lists and metadata that the host has, and
     reads what can be put back and the record of an update that was cut off.

@@ -1,11 +1,9 @@
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+, SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
 module: vllm_lint
 short_description: Check a vLLM command line before it starts
 version_added: 0.1.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Checks options, values and C(VLLM_*) variables against the catalogue of the image's vLLM release (0.11.0 and
     later), and their combinations against the rules in C(docs/reference/rules.md).
