@@ -13,8 +13,7 @@ from ..._base.sizes import quantity
 from ..._facts.models.checkpoint import Checkpoint
 from ..._on_host.rank.probes import Probes, Request
 from ..declaration import Workload
-from ..interface import EngineSpec, Launch, Proposal, ServiceSizing
-from ..memory.boots import BootLog
+from ..interface import Launch, Proposal, ServiceSizing
 from ..memory.budget import Share
 from ..observed import Observed
 from ..placed import Host, Placed
@@ -26,9 +25,9 @@ from .spec import RPC_CACHE, SPEC
 
 
 class LlamaCpp(Plain):
-    @property
-    def spec(self) -> EngineSpec:
-        return SPEC
+    spec = SPEC
+    flags = staticmethod(launch.flags)
+    boot = staticmethod(parse_boot_log)
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("llama_cpp_flags"), Layer("default", {})
@@ -69,9 +68,6 @@ class LlamaCpp(Plain):
         many = quantity(workload.get("max_num_seqs"))
         return {} if many is None else {"parallel": many}
 
-    def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
-        return launch.flags(placed, written)
-
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
         mode = placed.flags["split-mode"].value if "split-mode" in placed.flags else "layer"
         if mode != "layer":
@@ -98,9 +94,6 @@ class LlamaCpp(Plain):
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return probes.warm_up(placed, flags, self.served_name(placed, flags))
-
-    def boot(self, log: str) -> BootLog:
-        return parse_boot_log(log)
 
     def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
         sized, findings = sizing.size_service(placed, observed)

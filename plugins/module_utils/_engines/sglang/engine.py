@@ -11,13 +11,11 @@ from ..._base.place import Place
 from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
 from ..declaration import Workload
-from ..interface import EngineSpec, Launch
+from ..interface import Launch
 from ..interface import ServiceSizing as AnySizing
-from ..memory.boots import BootLog
-from ..memory.budget import Share
 from ..observed import Observed
 from ..options import Judged, judge
-from ..placed import Host, Placed
+from ..placed import Placed
 from ..plain import Plain, divided
 from ..reports import reported
 from . import catalogue, launch, probes, sizing
@@ -28,9 +26,12 @@ _BY = Judged("sglang", "SGLang", "sglang/srt/server_args.py")
 
 
 class Sglang(Plain):
-    @property
-    def spec(self) -> EngineSpec:
-        return SPEC
+    spec = SPEC
+    problems = staticmethod(launch.problems)
+    flags = staticmethod(launch.flags)
+    group_layers = staticmethod(launch.group_layers)
+    boot = staticmethod(parse_boot_log)
+    memory_flags = staticmethod(sizing.memory_flags)
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("sglang_flags"), default_layer("offline_env")
@@ -38,21 +39,12 @@ class Sglang(Plain):
     def image_facts(self, reference: str) -> dict[str, str | None]:
         return image_facts(reference)
 
-    def problems(self, placed: Placed) -> Iterable[Finding]:
-        return launch.problems(placed)
-
     def workload_flags(self, workload: Workload) -> dict[str, Any]:
         sizes = {"context-length": workload.get("max_model_len"), "max-running-requests": workload.get("max_num_seqs")}
         return {name: quantity(size) for name, size in sizes.items() if size is not None}
 
-    def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
-        return launch.flags(placed, written)
-
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
         return divided(placed, "sglang-ranks", TENSOR, PIPELINE)
-
-    def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
-        return launch.group_layers(placed, host)
 
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         return str(flags["served-model-name"].value)
@@ -69,15 +61,9 @@ class Sglang(Plain):
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return probes.warm_up(placed, flags, self.served_name(placed, flags))
 
-    def boot(self, log: str) -> BootLog:
-        return parse_boot_log(log)
-
     def size(self, placed: Placed, observed: Observed) -> tuple[AnySizing, list[Finding]]:
         sized, findings = sizing.size_service(placed)
         return sized, [*findings, *([] if placed.is_group else self.group_problems(placed))]
-
-    def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
-        return sizing.memory_flags(placed, shares)
 
     def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
         found = judge(_BY, catalogue.load(), request["release"], request["flags"], place)

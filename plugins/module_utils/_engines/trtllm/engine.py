@@ -14,12 +14,11 @@ from ..._facts.models.purpose import CHAT
 from ..._on_host.rank.probes import Probes, Request
 from .. import openai, ray
 from ..declaration import Workload
-from ..interface import EngineSpec, Launch, ServiceSizing
+from ..interface import Launch, ServiceSizing
 from ..memory.boots import BootLog
-from ..memory.budget import Share
 from ..observed import Observed
 from ..options import Judged, judge
-from ..placed import Host, Placed
+from ..placed import Placed
 from ..plain import Plain
 from ..reports import reported
 from . import catalogue, launch, sizing
@@ -36,9 +35,12 @@ _WARM_UP_WORDS, _WARM_UP_TOKENS = 256, 16
 
 
 class TrtLlm(Plain):
-    @property
-    def spec(self) -> EngineSpec:
-        return SPEC
+    spec = SPEC
+    problems = staticmethod(launch.problems)
+    flags = staticmethod(launch.flags)
+    group_problems = staticmethod(launch.group_problems)
+    group_layers = staticmethod(launch.group_layers)
+    memory_flags = staticmethod(sizing.memory_flags)
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("trtllm_flags"), default_layer("offline_env")
@@ -46,21 +48,9 @@ class TrtLlm(Plain):
     def image_facts(self, reference: str) -> dict[str, str | None]:
         return image_facts(reference)
 
-    def problems(self, placed: Placed) -> Iterable[Finding]:
-        return launch.problems(placed)
-
     def workload_flags(self, workload: Workload) -> dict[str, Any]:
         sizes = {"max-seq-len": workload.get("max_model_len"), "max-batch-size": workload.get("max_num_seqs")}
         return {name: quantity(size) for name, size in sizes.items() if size is not None}
-
-    def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
-        return launch.flags(placed, written)
-
-    def group_problems(self, placed: Placed) -> Iterable[Finding]:
-        return launch.group_problems(placed)
-
-    def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
-        return launch.group_layers(placed, host)
 
     def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
         return ray.listens(placed) if placed.is_group else ()
@@ -103,9 +93,6 @@ class TrtLlm(Plain):
 
     def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
         return sizing.size_service(placed)
-
-    def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
-        return sizing.memory_flags(placed, shares)
 
     def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
         found = judge(_BY, catalogue.load(), request["release"], request["flags"], place)

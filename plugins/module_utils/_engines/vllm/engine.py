@@ -9,18 +9,15 @@ from typing import Any
 from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
-from ..._base.place import Place
 from ..._base.sizes import quantity
 from ..._facts.models.checkpoint import Checkpoint
 from ..._facts.models.config import ConfigJson
-from ..._on_host.rank.probes import Probes, Request
+from ..._on_host.rank.probes import Probes
 from .. import openai
 from ..declaration import Workload
-from ..interface import Choice, EngineSpec, Example, Facts, Launch, Proposal, ServiceSizing
-from ..memory.boots import BootLog
+from ..interface import Choice, Facts, Launch, Proposal
 from ..memory.budget import Share
-from ..observed import Observed
-from ..placed import Host, Overlays, Placed
+from ..placed import Placed
 from . import adapters, choices, launch, lint_request, parallel, placement, probes, propose, sizing
 from .catalogue.version import parse
 from .rules.group import OPEN_RAY
@@ -31,9 +28,22 @@ from .text.image_facts import image_of
 
 
 class Vllm:
-    @property
-    def spec(self) -> EngineSpec:
-        return SPEC
+    spec = SPEC
+    draft = staticmethod(draft_repository)
+    overlays = staticmethod(placement.key_check)
+    flags = staticmethod(placement.flags)
+    group_layers = staticmethod(placement.group_layers)
+    variables = staticmethod(placement.variables)
+    served_name = staticmethod(placement.served_name)
+    sequences = staticmethod(sizing.sequences)
+    judged_launch = staticmethod(launch.judged_launch)
+    listens = staticmethod(launch.listens)
+    warm_up = staticmethod(probes.warm_up)
+    example = staticmethod(openai.example)
+    boot = staticmethod(parse_boot_log)
+    size = staticmethod(sizing.size_service)
+    judge = staticmethod(lint_request.lint)
+    for_host = staticmethod(lint_request.on_host)
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("flags"), default_layer("env")
@@ -50,64 +60,28 @@ class Vllm:
     ) -> tuple[Proposal | None, list[Finding]]:
         return propose.propose(checkpoint, names_image, names_template)
 
-    def draft(self, flags: Mapping[str, object]) -> str | None:
-        return draft_repository(flags)
-
     def adapters(self, flags: Mapping[str, object]) -> Sequence[str]:
         return adapters.sources(flags)
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
         return [*placement.own_middleware(placed), *placement.foreign_image(placed), *placement.traces(placed)]
 
-    def overlays(self, placed: Placed) -> Overlays:
-        return placement.key_check(placed)
-
     def workload_flags(self, workload: Workload) -> dict[str, Any]:
         asked = {key: quantity(workload[key]) for key in ("max_model_len", "max_num_seqs") if key in workload}
         return {key.replace("_", "-"): value for key, value in asked.items()}
-
-    def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
-        return placement.flags(placed, written)
 
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
         release, shape = placed.image["release"], placement.shape(placed)
         return parallel.problems(placed.place, placed.port, len(placed.hosts), placed.flags, release, shape)
 
-    def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
-        return placement.group_layers(placed, host)
-
-    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
-        return placement.variables(placed, written)
-
-    def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
-        return placement.served_name(placed, flags)
-
-    def sequences(self, flags: Mapping[str, Value]) -> int:
-        return sizing.sequences(flags)
-
     def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
         return launch.launch(placed, flags, rank)
-
-    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
-        return launch.judged_launch(placed, flags)
-
-    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
-        return launch.listens(placed)
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         asks, open_ray = placement.uses_ray(placed), OPEN_RAY in placed.silence
         limit = placed.environments.get(placed.head.name, {}).get(probes.STEP_S)
         step_s = quantity(limit.value) if limit else None
         return probes.probes(placed.recipe["kind"], self.served_name(placed, flags), asks, open_ray, step_s)
-
-    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
-        return probes.warm_up(placed, flags)
-
-    def example(self, kind: str, model: str) -> Example:
-        return openai.example(kind, model)
-
-    def boot(self, log: str) -> BootLog:
-        return parse_boot_log(log)
 
     def cold_bytes(self, config: Mapping[str, object] | None, flags: Mapping[str, object]) -> int:
         """Compiling copies the embedding, which then is the peak of the profiling pass (two starts of one text model:
@@ -127,21 +101,12 @@ class Vllm:
         sizes = re.findall(r"-[tp]p(\d+)(?=-)", fingerprint)
         return math.prod(map(int, sizes)) if sizes else None
 
-    def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
-        return sizing.size_service(placed, observed)
-
     def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
         return sizing.memory_flags(placed.flags, shares)
 
     def request(self, facts: Facts) -> dict[str, Any] | None:
         config = facts.sizing.config if isinstance(facts.sizing, sizing.VllmSizing) else None
         return lint_request.head_request(facts, config)
-
-    def judge(self, request: Mapping[str, object], place: Place) -> Sequence[Finding]:
-        return lint_request.lint(request, place)
-
-    def for_host(self, request: Mapping[str, object]) -> dict[str, Any]:
-        return lint_request.on_host(request)
 
     def choices(self, flags: Mapping[str, object], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
         return choices.choices(flags, release, users, shared)
