@@ -68,6 +68,7 @@ class Echo(Plain):
         planned_flags={"listen": "take it out"},
         planned_env={"ECHO_NODE": "take it out; it is the rank"},
         secrets={"ECHO_KEY": "write api_key_file in the service"},
+        workload={"max_model_len": "ctx"},
         key=KeyFile("/run/secrets/echo.key", "%s\n"),
         caches={"echo": "/root/.cache/echo"},
         boot_lines=r"room for \d+ marks",
@@ -81,9 +82,6 @@ class Echo(Plain):
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
         return ()
-
-    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
-        return {"ctx": workload["max_model_len"]} if "max_model_len" in workload else {}
 
     def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
         return merge([*written, Layer("computed", {"listen": f"0.0.0.0:{placed.port}"})])

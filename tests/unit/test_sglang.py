@@ -19,7 +19,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines import options
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue, probes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import SPEC, image_facts
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.engine import Sglang
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import redaction, service
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from planned import found, ranks_of, values
@@ -308,7 +309,7 @@ def test_values_become_words() -> None:
     ],
 )
 def test_images_are_known_by_their_names(reference: str, family: str, release: str | None) -> None:
-    assert image_facts(reference) == {"reference": reference, "family": family, "release": release}
+    assert Sglang().image_facts(reference) == {"reference": reference, "family": family, "release": release}
 
 
 @pytest.mark.parametrize(("needed", "free", "part"), [(1, 0, 0.99), (-1, 0, 0.0), (1, 3, 0.3334), (3, 3, 0.99)])

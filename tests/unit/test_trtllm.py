@@ -18,7 +18,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines import options
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm import catalogue
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm.spec import image_facts
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import service
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from planned import found, ranks_of
@@ -247,9 +246,9 @@ def test_the_catalogue_is_as_its_tool_writes_it() -> None:
 
 def test_images_are_known_by_their_names() -> None:
     reference = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13"
-    assert image_facts(reference) == {"reference": reference, "family": "ngc", "release": "1.3.0rc13"}
+    assert ENGINES["trtllm"].image_facts(reference) == {"reference": reference, "family": "ngc", "release": "1.3.0rc13"}
     older = "nvcr.io/nvidia/tensorrt-llm/release:spark-single-gpu-dev"
-    assert image_facts(older) == {"reference": older, "family": "ngc", "release": None}
+    assert ENGINES["trtllm"].image_facts(older) == {"reference": older, "family": "ngc", "release": None}
 
 
 @pytest.mark.parametrize("backend", ["tensorrt", "trt"])

@@ -9,6 +9,7 @@ from .._base.findings import Finding
 from .._base.layers import Layer, Value
 from .._base.place import Place
 from .._base.schema import Spec
+from .._base.sizes import quantity
 from .._base.slice import ContainerEntry, ExampleRequest, FabricSlice, TuningSlice
 from .._facts.models.checkpoint import Checkpoint
 from .._on_host.rank.probes import Probes, Request
@@ -56,20 +57,22 @@ class Example:
 class EngineSpec:
     """What holds for an engine whatever the service.
 
-    title: as people write it. families: kinds of images by how they start it; the first one's entrypoint is its server.
-    calculated_flags: options that the plan calculates with, and their form. planned_flags, planned_env, secrets: what
-    nobody sets by hand, each with what to do instead. caches: folders in the container that are worth keeping between
-    starts. reads_images: whether an image of unknown release can be read. boot_lines: a regular expression for the
-    lines of a start's log that `Engine.boot` reads; empty for none. code_flags: options by which code that the model's
-    publisher wrote runs in the container. code_names: options, and keys in their maps, whose value names code to be
-    run, each with a regular expression for the values that name none. development_env: variables that open the endpoint
-    to whoever reaches it, each with what it does. tls: None for an engine that speaks no TLS. aliases: whether a model
-    can have further names, ``aliases`` in the settings of its service. workers_listen: the ranks meet at a port of each
-    rank but the head's, which calls them, instead of one of the head's. single_files: a model is files of its
-    repository, which ``model.file`` names, instead of all of them. head_loads: the head alone reads the weights, and
-    sends the other ranks theirs. abbreviates: whether it takes the beginning of an option's name for the option, as
-    argparse does. trace_headers: where it finds the headers for the collector of its traces, as OpenTelemetry's
-    variable has them; empty for an engine that sends none.
+    title: as people write it. workload: the option that each size of a service's ``workload`` stands for. images:
+    patterns of the names of images, each with their family and, where the name does not say it, release. families:
+    kinds of images by how they start it; the first one's entrypoint is its server. calculated_flags: options that the
+    plan calculates with, and their form. planned_flags, planned_env, secrets: what nobody sets by hand, each with what
+    to do instead. caches: folders in the container that are worth keeping between starts. reads_images: whether an
+    image of unknown release can be read. boot_lines: a regular expression for the lines of a start's log that
+    `Engine.boot` reads; empty for none. code_flags: options by which code that the model's publisher wrote runs in the
+    container. code_names: options, and keys in their maps, whose value names code to be run, each with a regular
+    expression for the values that name none. development_env: variables that open the endpoint to whoever reaches it,
+    each with what it does. tls: None for an engine that speaks no TLS. aliases: whether a model can have further names,
+    ``aliases`` in the settings of its service. workers_listen: the ranks meet at a port of each rank but the head's,
+    which calls them, instead of one of the head's. single_files: a model is files of its repository, which
+    ``model.file`` names, instead of all of them. head_loads: the head alone reads the weights, and sends the other
+    ranks theirs. abbreviates: whether it takes the beginning of an option's name for the option, as argparse does.
+    trace_headers: where it finds the headers for the collector of its traces, as OpenTelemetry's variable has them;
+    empty for an engine that sends none.
     load: words of the load generator in its images, with {url}, {model}, {served}, {prompt}, {answer} (tokens),
     {requests}, {seed}, {file} (its result, below /tmp); empty for none. load_more: further ones by what a point has:
     text or image (with {width}, {height}), at_once (with {at_once}), rate (with {rate}, requests a second), depth (with
@@ -91,6 +94,8 @@ class EngineSpec:
     planned_env: Mapping[str, str]
     secrets: Mapping[str, str]
     key: KeyFile
+    workload: Mapping[str, str] = field(default_factory=dict)
+    images: Sequence[Sequence[str | None]] = ()
     caches: Mapping[str, str] = field(default_factory=dict)
     reads_images: bool = False
     boot_lines: str = ""
@@ -111,6 +116,11 @@ class EngineSpec:
     load_tls: Sequence[str] = ()
     load_keys: Mapping[str, str] = field(default_factory=dict)
     load_goals: Mapping[str, str] = field(default_factory=dict)
+
+    def workload_flags(self, workload: Workload) -> dict[str, Any]:
+        """The options that a service's ``workload`` stands for."""
+        sizes: Mapping[str, Any] = workload
+        return {option: quantity(sizes[size]) for size, option in self.workload.items() if size in sizes}
 
 
 @dataclass(frozen=True)
@@ -231,9 +241,6 @@ class Engine(Protocol):
 
     def overlays(self, placed: Placed) -> Overlays:
         """Files of the engine's own that its container needs."""
-
-    def workload_flags(self, workload: Workload) -> dict[str, Any]:
-        """The options that a service's ``workload`` stands for."""
 
     def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
         """The options: what is written, and what follows from the placement."""

@@ -2,6 +2,7 @@
 """What an engine answers that drafts nothing, takes no adapters, proposes nothing, is not tuned, needs no file or
 variable of its own, and listens at its service's port alone."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from .._base.findings import Finding, error
 from .._base.layers import Layer, Value
 from .._facts.models.checkpoint import Checkpoint
 from . import openai
-from .interface import Choice, Example, Facts, Launch, Proposal
+from .interface import Choice, EngineSpec, Example, Facts, Launch, Proposal
 from .options import first_of
 from .placed import Overlays, Placed
 from .reports import request_of
@@ -37,6 +38,19 @@ class Plain(ABC):
         self, checkpoint: Checkpoint, names_image: bool, names_template: bool
     ) -> tuple[Proposal | None, list[Finding]]:
         return None, []
+
+    spec: EngineSpec
+
+    def image_facts(self, reference: str) -> dict[str, str | None]:
+        """family and release of an image, as far as its name says them."""
+        for pattern, family, release in self.spec.images:
+            if found := re.fullmatch(str(pattern), reference):
+                return {
+                    "reference": reference,
+                    "family": family,
+                    "release": release or found.groupdict().get("release"),
+                }
+        return {"reference": reference}
 
     def draft(self, flags: Mapping[str, object]) -> str | None:
         return None

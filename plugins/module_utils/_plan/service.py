@@ -180,7 +180,7 @@ def _flags(placed: Placed) -> dict[str, Value]:
     written = [
         engine.default_layers()[0],
         Layer("recipe", _counted(recipe["flags"], engine), recipe["reasons"]),
-        Layer("service", {**engine.workload_flags(settings["workload"]), **_counted(settings["flags"], engine)}),
+        Layer("service", {**engine.spec.workload_flags(settings["workload"]), **_counted(settings["flags"], engine)}),
         Layer("host", _counted(placed.head.own(placed.name, "flags"), engine)),
     ]
     return engine.flags(placed, written)

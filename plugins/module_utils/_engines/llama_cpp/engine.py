@@ -2,17 +2,14 @@
 """llama.cpp as an engine (`_engines.interface.Engine`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..._base import worded
 from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
 from ..._base.place import Place
-from ..._base.sizes import quantity
 from ..._facts.models.checkpoint import Checkpoint
 from ..._on_host.rank.probes import Probes, Request
-from ..declaration import Workload
 from ..interface import Launch, Proposal, ServiceSizing
 from ..memory.budget import Share
 from ..observed import Observed
@@ -31,12 +28,6 @@ class LlamaCpp(Plain):
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("llama_cpp_flags"), Layer("default", {})
-
-    def image_facts(self, reference: str) -> dict[str, str | None]:
-        """A tag of the project's own names a build, b6500, and no release."""
-        if reference.startswith("ghcr.io/ggml-org/llama.cpp:"):
-            return {"reference": reference, "family": "upstream", "release": None}
-        return {"reference": reference}
 
     def propose(
         self, checkpoint: Checkpoint, names_image: bool, names_template: bool
@@ -63,10 +54,6 @@ class LlamaCpp(Plain):
         kind = placed.recipe["kind"]
         if kind not in launch.KINDS:
             yield worded.error("llama-kind", placed.place.below("kind"), found=kind, kinds=", ".join(launch.KINDS))
-
-    def workload_flags(self, workload: Workload) -> dict[str, Any]:
-        many = quantity(workload.get("max_num_seqs"))
-        return {} if many is None else {"parallel": many}
 
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
         mode = placed.flags["split-mode"].value if "split-mode" in placed.flags else "layer"

@@ -8,9 +8,7 @@ from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
 from ..._base.place import Place
-from ..._base.sizes import quantity
 from ..._on_host.rank.probes import Probes, Request
-from ..declaration import Workload
 from ..interface import Launch
 from ..interface import ServiceSizing as AnySizing
 from ..observed import Observed
@@ -20,7 +18,7 @@ from ..plain import Plain, divided
 from ..reports import reported
 from . import catalogue, launch, probes, sizing
 from .boot_log import parse_boot_log
-from .spec import PIPELINE, SPEC, TENSOR, image_facts
+from .spec import PIPELINE, SPEC, TENSOR
 
 _BY = Judged("sglang", "SGLang", "sglang/srt/server_args.py")
 
@@ -35,13 +33,6 @@ class Sglang(Plain):
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("sglang_flags"), default_layer("offline_env")
-
-    def image_facts(self, reference: str) -> dict[str, str | None]:
-        return image_facts(reference)
-
-    def workload_flags(self, workload: Workload) -> dict[str, Any]:
-        sizes = {"context-length": workload.get("max_model_len"), "max-running-requests": workload.get("max_num_seqs")}
-        return {name: quantity(size) for name, size in sizes.items() if size is not None}
 
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
         return divided(placed, "sglang-ranks", TENSOR, PIPELINE)

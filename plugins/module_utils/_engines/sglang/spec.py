@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What holds for SGLang whatever the service."""
 
-import re
-
 from ..interface import EngineSpec, KeyFile, TlsFiles
 from ..tables import table_of
 
@@ -17,12 +15,6 @@ WITHOUT_MEMORY = frozenset(
     {"config", "host", "max-total-tokens", "mem-fraction-static", "port", "served-model-name", "model-path"}
 )
 
-_IMAGES = (
-    (re.compile(r"(docker\.io/)?lmsysorg/sglang:spark"), "upstream", "0.5.3.post3"),  # sglang, issue 12134
-    (re.compile(r"(docker\.io/)?lmsysorg/sglang:v(?P<release>\d+\.\d+\.\d+(\.post\d+)?)(-.*)?"), "upstream", None),
-    (re.compile(r"(docker\.io/)?lmsysorg/sglang(:.*)?"), "upstream", None),
-    (re.compile(r"nvcr\.io/nvidia/sglang(:.*)?"), "ngc", None),
-)
 _TABLE = table_of("sglang")
 _TABLE["calculated_flags"] |= {name: {"type": "int", "min": 1} for name in (*TENSOR, *PIPELINE)}
 SPEC = EngineSpec(
@@ -33,12 +25,3 @@ SPEC = EngineSpec(
     tls=TlsFiles("/run/secrets/tls.crt", "/run/secrets/tls.key"),
     **_TABLE,
 )
-
-
-def image_facts(reference: str) -> dict[str, str | None]:
-    """family and release of an image, as far as its name says them."""
-    for pattern, family, release in _IMAGES:
-        if found := pattern.fullmatch(reference):
-            named = found.groupdict().get("release")
-            return {"reference": reference, "family": family, "release": release or named}
-    return {"reference": reference}

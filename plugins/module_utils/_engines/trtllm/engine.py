@@ -9,11 +9,9 @@ from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
 from ..._base.place import Place
-from ..._base.sizes import quantity
 from ..._facts.models.purpose import CHAT
 from ..._on_host.rank.probes import Probes, Request
 from .. import openai, ray
-from ..declaration import Workload
 from ..interface import Launch, ServiceSizing
 from ..memory.boots import BootLog
 from ..observed import Observed
@@ -22,7 +20,7 @@ from ..placed import Placed
 from ..plain import Plain
 from ..reports import reported
 from . import catalogue, launch, sizing
-from .spec import SPEC, image_facts
+from .spec import SPEC
 
 _BY = Judged("trtllm", "TensorRT-LLM", "tensorrt_llm/commands/serve.py")
 _POOL = re.compile(r"for max tokens in paged KV cache \((\d+)\)")
@@ -44,13 +42,6 @@ class TrtLlm(Plain):
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("trtllm_flags"), default_layer("offline_env")
-
-    def image_facts(self, reference: str) -> dict[str, str | None]:
-        return image_facts(reference)
-
-    def workload_flags(self, workload: Workload) -> dict[str, Any]:
-        sizes = {"max-seq-len": workload.get("max_model_len"), "max-batch-size": workload.get("max_num_seqs")}
-        return {name: quantity(size) for name, size in sizes.items() if size is not None}
 
     def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
         return ray.listens(placed) if placed.is_group else ()

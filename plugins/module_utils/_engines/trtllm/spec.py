@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What holds for TensorRT-LLM whatever the service."""
 
-import re
-
 from ..interface import EngineSpec, KeyFile
 from ..tables import table_of
 
@@ -13,16 +11,7 @@ EXTRA = "extra-llm-api-options"
 AT_ONCE, BATCHED = 4, 8192
 WITHOUT_MEMORY = frozenset({"host", "port", EXTRA})
 
-_IMAGE = re.compile(r"nvcr\.io/nvidia/tensorrt-llm/release:(?P<release>\d+\.\d+\.\d+\w*)?.*")
-
 _TABLE = table_of("trtllm")
 _TABLE["calculated_flags"] |= {name: {"type": "int", "min": 1} for name in (*TENSOR, *PIPELINE)}
 # it asks for no key (TensorRT-LLM, issue 9950)
 SPEC = EngineSpec(name="trtllm", key=KeyFile("", "%t\n"), **_TABLE)
-
-
-def image_facts(reference: str) -> dict[str, str | None]:
-    """NVIDIA's images have their release as the tag."""
-    if found := _IMAGE.fullmatch(reference):
-        return {"reference": reference, "family": "ngc", "release": found["release"]}
-    return {"reference": reference}

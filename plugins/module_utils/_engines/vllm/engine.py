@@ -14,7 +14,6 @@ from ..._facts.models.checkpoint import Checkpoint
 from ..._facts.models.config import ConfigJson
 from ..._on_host.rank.probes import Probes
 from .. import openai
-from ..declaration import Workload
 from ..interface import Choice, Facts, Launch, Proposal
 from ..memory.budget import Share
 from ..placed import Placed
@@ -65,10 +64,6 @@ class Vllm:
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
         return [*placement.own_middleware(placed), *placement.foreign_image(placed), *placement.traces(placed)]
-
-    def workload_flags(self, workload: Workload) -> dict[str, Any]:
-        asked = {key: quantity(workload[key]) for key in ("max_model_len", "max_num_seqs") if key in workload}
-        return {key.replace("_", "-"): value for key, value in asked.items()}
 
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
         release, shape = placed.image["release"], placement.shape(placed)

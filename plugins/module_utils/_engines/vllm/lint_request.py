@@ -106,7 +106,7 @@ def _reported(placed: Placed) -> str | None:
     """When somebody saw the recipe run, where the service changes nothing of its launch."""
     status, settings = placed.recipe["status"], placed.settings
     own = [settings["flags"], settings["env"], settings["image"], settings["model"]]
-    own += [placed.engine.workload_flags(settings["workload"])]
+    own += [placed.engine.spec.workload_flags(settings["workload"])]
     own += [host.own(placed.name, kind) for host in placed.hosts for kind in ("flags", "env")]
     seen = status["state"] in ("tested", "reported") and not any(own)
     return status["when"] if seen else None
