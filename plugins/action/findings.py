@@ -4,13 +4,15 @@
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, warn
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show, warn
 
 
 class ActionModule(OnController):
     def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         for sentence in options["warnings"]:
             warn(f"{variables.get('inventory_hostname', '')}: {sentence}")
+        if options["shown"]:
+            show(options["shown"])
         errors = options["errors"]
         if errors:
             raise refusal("\n".join(errors), "refused, as named above: nothing was changed here")

@@ -53,6 +53,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.publis
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.dependents import removal
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.page import stopped
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import unproved
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.described import explained
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import inventory_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import (
     lets_others_in,
@@ -137,6 +138,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "by_host": by_host,
     "cable_ends": cable_ends,
     "changed_services": changed_services,
+    "explained": explained,
     "fabric_addresses": fabric_addresses,
     "host_slice": host_slice,
     "host_view": host_view,

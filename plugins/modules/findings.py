@@ -17,6 +17,10 @@ options:
     type: list
     elements: str
     default: []
+  shown:
+    description: A text without a severity, shown before the errors.
+    type: str
+    default: ""
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
   - gb10.fleet.attributes.on_controller

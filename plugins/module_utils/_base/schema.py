@@ -108,7 +108,7 @@ def _checked(spec: Spec, value: Any, place: Place, findings: list[Finding]) -> A
                 "schema-type",
                 place,
                 found=describe(value),
-                expected=_expectation(spec),
+                expected=expectation(spec),
                 remedy=_type_remedy(spec, value),
             )
         )
@@ -144,7 +144,7 @@ def _checked_map(spec: Spec, value: Mapping[str, object], place: Place, findings
                 "schema-range",
                 place,
                 found="a map whose keys are null",
-                expected=_expectation(spec),
+                expected=expectation(spec),
                 remedy="write at least one of them, or take it out",
             )
         )
@@ -157,7 +157,7 @@ def _checked_map(spec: Spec, value: Mapping[str, object], place: Place, findings
                 continue
             findings.append(
                 _problem(
-                    "schema-required", place.below(key), found="missing", expected=_expectation(option), remedy=remedy
+                    "schema-required", place.below(key), found="missing", expected=expectation(option), remedy=remedy
                 )
             )
         elif "default" in option:
@@ -191,7 +191,7 @@ def _check_bounds(spec: Spec, value: Any, place: Place, findings: list[Finding])
         rule = "schema-misspelt"
     else:
         return
-    expected, remedy = _expectation(spec), _correction(spec, value)
+    expected, remedy = expectation(spec), _correction(spec, value)
     if rule == "schema-choice" and isinstance(value, str):
         remedy = did_you_mean(value[:80], map(str, spec["choices"]))
     if name is not None:
@@ -225,12 +225,12 @@ def _is_type(spec: Spec, value: object) -> bool:
     return isinstance(value, _TYPES[kind][0]) or (value is None and spec.get("nullable", False))
 
 
-def _expectation(spec: Spec) -> str:
+def expectation(spec: Spec) -> str:
     """What a value that fits looks like, in words."""
     if "expected" in spec:
         return spec["expected"]
     if "any_of" in spec:
-        return " or ".join(_expectation(alternative) for alternative in spec["any_of"])
+        return " or ".join(expectation(alternative) for alternative in spec["any_of"])
     if "choices" in spec:
         return "one of " + ", ".join(map(shown, spec["choices"]))
     words = _TYPES[spec.get("type", "any")][1]
