@@ -99,6 +99,10 @@ options:
             description: Images by digest and repositories by commit, by the names that the Dockerfile has for them.
             type: dict
             required: true
+          downloads:
+            description: The sha256 of what the Dockerfile downloads by ADD, by address.
+            type: dict
+            required: true
           arguments:
             description: Values of the Dockerfile's arguments. They are no secrets, the image's labels show them.
             type: dict
@@ -210,6 +214,7 @@ BUILD = {
     "files": {"type": "dict", "required": True},
     "target": {"type": "str"},
     "contexts": {"type": "dict", "required": True},
+    "downloads": {"type": "dict", "required": True},
     "arguments": {"type": "dict", "required": True},
     "labels": {"type": "dict", "required": True},
     "network": {"type": "str", "choices": ["none", "default"], "required": True},

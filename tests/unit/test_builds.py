@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPP
 from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import Progress
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.build import DOCKERFILE, Build, read
-from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.dockerfile import instructions, problems
-from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.running import failure, jobs_for, step_of, words
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.dockerfile import read_dockerfile
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.running import (
+    failure,
+    jobs_for,
+    policy,
+    step_of,
+    words,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images import build as builder
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity import parse_reference
@@ -33,8 +40,8 @@ from test_images import FakeDocker, config_of, docker, local_image, store  # noq
 ROOT = Path(__file__).resolve().parents[2]
 CUDA, DIGEST, COMMIT = "nvidia/cuda:13.0.2-devel-ubuntu24.04", f"sha256:{64 * 'a'}", 40 * "b"
 TEXT = f"""\
-ARG CUDA={CUDA}
-FROM ${{CUDA}} AS build
+# from sources
+FROM {CUDA} AS build
 ARG JOBS
 COPY --from=llama.cpp . /src
 RUN --mount=type=cache,target=/cache make -j$JOBS
@@ -68,58 +75,156 @@ def refused(data: Any, files: dict[str, str] | None = None) -> list[str]:
 # What is pinned ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "rules"),
-    [
-        (TEXT, []),
-        ("# syntax=docker/dockerfile:1.6\n" + TEXT, ["build-syntax"]),
-        ("#!/usr/bin/env docker\n\n# Syntax = docker/dockerfile@sha256:1\n" + TEXT, ["build-syntax"]),
-        ("# a comment\n" + TEXT + "# syntax=no longer read\n", []),
-        ("# escape=`\n" + TEXT, ["build-escape"]),
-        ("FROM ubuntu:24.04\n", ["build-base"]),
-        ("FROM --platform=linux/arm64 ubuntu AS a\nFROM A\nCOPY --from=0 / /\n", ["build-base"]),
-        (f"FROM {CUDA} AS build\nFROM build-$TARGETARCH\n", ["build-base"]),
-        ("ARG V=13.0.2\nARG NAME=nvidia/cuda:${V}-devel-ubuntu24.04\nFROM $NAME\n", []),
-        ("ARG V\nFROM ${V:-scratch}\n", []),
-        (f"FROM {CUDA}\nCOPY --from=ghcr.io/astral-sh/uv:latest /uv /bin/\n", ["build-base"]),
-        (f"FROM {CUDA}\nRUN --mount=type=bind,from=golang:1,target=/go true\n", ["build-base"]),
-        (f"FROM {CUDA}\nADD https://example.org/x.tar.gz /x\n", ["build-unchecked"]),
-        (f"FROM {CUDA}\nADD --checksum=sha256:{64 * '1'} https://example.org/x.tar.gz /x\n", []),
-        (f"FROM {CUDA}\nARG SUM=sha256:{64 * '1'}\nADD --checksum=$SUM https://example.org/x /x\n", []),
-        (f"FROM {CUDA}\nADD --checksum=sha256:12 https://example.org/x.tar.gz /x\n", ["build-unchecked"]),
-        (f'FROM {CUDA}\nADD ["https://example.org/x", "/x"]\n', ["build-unchecked"]),
-        (f"FROM {CUDA}\nADD git@github.com:org/x.git#main /x\n", ["build-unchecked"]),
-        (f"FROM {CUDA}\nADD $SOURCE /x\n", ["build-unchecked"]),
-        (f"FROM {CUDA}\nADD local.tar /x\n", []),
-        (f"FROM {CUDA}\nRUN --network=host make\n", ["build-privilege"]),
-        (f"FROM {CUDA}\nRUN --security=insecure make\n", ["build-privilege"]),
-        (f"FROM {CUDA}\nRUN --network=none --mount=type=tmpfs,target=/t make\n", []),
-        # an instruction can't hide in what looks like the end of another
-        (f"FROM {CUDA}\nRUN <<EOF\nFROM ubuntu\nEOF\n", []),
-        (f"FROM {CUDA}\nRUN cat <<E && \\\n# x\n true\nADD http://a/x /\nE\nADD http://b/x /\n", ["build-unchecked"]),
-        (f"FROM {CUDA}\nRUN echo \"a <<E b\"\nADD http://b/x /\n", ["build-unchecked"]),
-        (f"FROM\t{CUDA}\r\nADD\thttp://b/x /\r\n", ["build-unchecked"]),
-        (f"FROM {CUDA}\nRUN echo $((1<<X))\nADD https://example.org/x /x\n", ["build-unchecked"]),
-        (f"FROM {CUDA}\nadd \\\n\n  # a comment\n  https://example.org/x /x\n", ["build-unchecked"]),
-    ],
-)  # fmt: skip
-def test_what_would_be_another_thing_tomorrow_is_refused(text: str, rules: list[str]) -> None:
-    found = [*problems(text, [CUDA, "llama.cpp"], {}, "Dockerfile")]
-    assert [one.rule for one in found] == rules
-    assert all(one.place.startswith("Dockerfile, line ") and one.remedy for one in found)
+SUM, DOWNLOAD = f"sha256:{64 * '1'}", "https://example.org/x.tar.gz"
+# (what comes behind FROM, or the whole text if it begins otherwise; what is refused of it)
+PLAIN = [
+    "COPY --from=llama.cpp . /src",
+    "COPY --from=0 --chown=1:1 /x /y",
+    "COPY --link a b /c/",
+    'COPY ["a b", "/c"]',
+    "FROM scratch",
+    "FROM --platform=linux/arm64 build AS last",
+    "RUN --mount=type=cache,id=x,target=/c --mount=type=bind,from=llama.cpp,target=/s,ro --network=none make",
+    "RUN make \\\n  # a comment, and then some \\\n  && make install",
+    'RUN printf "a\\n" && sed "s/\\./x/" a',
+    f"ADD --checksum={SUM} {DOWNLOAD} /x",
+    'ENV A=1 B="two words"\nARG C=$A\nCMD ["x"]\nHEALTHCHECK --interval=5s CMD true',
+    "# x=1 is no directive here",
+]
+REFUSED = [
+    # another frontend, or other rules of reading
+    ("# syntax=docker/dockerfile:1.6\n" + TEXT, "build-form"),
+    ("#!/usr/bin/env docker\n\n# Syntax = docker/dockerfile@sha256:1\n" + TEXT, "build-form"),
+    (" \t# syntax=x\n" + TEXT, "build-form"),
+    ("\ufeff# syntax=x\n" + TEXT, "build-form"),
+    ("// syntax=evil.example/f\n" + TEXT, "build-form"),
+    ('{"syntax": "evil.example:5000/frontend"}', "build-form"),
+    ("# escape=`\n" + TEXT, "build-form"),
+    ("# check=skip=all\n" + TEXT, "build-form"),
+    # images that nobody pins
+    ("FROM ubuntu:24.04", "build-base"),
+    ("FROM 0", "build-base"),
+    ("FROM $TARGET", "build-base"),
+    ("FROM ${X:-scratch}", "build-base"),
+    ("FROM buil\\d", "build-base"),
+    ('FROM "build"', "build-base"),
+    (f"FROM {CUDA} AS $NAME", "build-form"),
+    (f"FROM {CUDA} AS Build", "build-form"),
+    ("COPY --from=ghcr.io/astral-sh/uv:latest /uv /bin/", "build-base"),
+    ("COPY --from=1 / /", "build-base"),
+    (f"COPY --from={9000 * '1'} / /", "build-base"),
+    ("COPY --from= / /", "build-form"),
+    ('COPY "--from=x" / /\nCOPY --from="ubuntu" / /', "build-form"),
+    ("COPY --fr\\om=ubuntu / /", "build-form"),
+    ("COPY --from=$X / /", "build-form"),
+    ("COPY --FROM=ubuntu / /", "build-form"),
+    ("COPY --chown=1 --from=ubuntu / /", "build-base"),
+    ("RUN --mount=type=bind,from=golang:1,target=/go true", "build-base"),
+    ("RUN --mount=type=bind,FROM=evil.example/i,target=/x true", "build-form"),
+    ('RUN --mount=type=bind,"from=evil.example/i",target=/x true', "build-form"),
+    ('RUN "--mount=from=x" true\nRUN --mount="type=bind,from=evil.example/i" true', "build-form"),
+    ("RUN --mount=from=scratch,from=evil.example/i,target=/x true", "build-base"),
+    ("RUN --mount=type=bind,from=${X},target=/x true", "build-form"),
+    ("RUN --mount type=bind true", "build-form"),
+    ("RUN \\\n--mount=from=evil.example/i,target=/x true", "build-base"),
+    # out of the container
+    ("RUN --network=host make", "build-form"),
+    ('RUN --network="host" make', "build-form"),
+    ("RUN --security=insecure make", "build-form"),
+    ("RUN --device=nvidia.com/gpu=all make", "build-form"),
+    ("RUN -- --network=host make", "build-form"),
+    # fetched by the builder itself
+    (f"ADD {DOWNLOAD} /x", "build-unchecked"),
+    (f'ADD "{DOWNLOAD}" /x', "build-unchecked"),
+    (f'ADD ["{DOWNLOAD}", "/x"]', "build-unchecked"),
+    (f"ADD --checksum=sha256:12 {DOWNLOAD} /x", "build-unchecked"),
+    (f"ADD --checksum={SUM} {DOWNLOAD} https://example.org/other /x", "build-unchecked"),
+    (f"ADD --checksum={SUM} https://example.org/x.git#main /x", "build-unchecked"),
+    (f"ADD --checksum={SUM} https://example.org/x.git /x", "build-unchecked"),
+    (f"ADD --checksum=$SUM {DOWNLOAD} /x", "build-form"),
+    ("ADD git@github.com:org/x.git#main /x", "build-unchecked"),
+    ("ADD $SOURCE /x", "build-unchecked"),
+    ("ADD local.tar /x", "build-unchecked"),
+    ("ADD --keep-git-dir=true https://example.org/x.git /x", "build-form"),
+    ("ADD " + 9000 * "[" + " /x", "build-unchecked"),
+    # instructions that are not seen as such
+    ("RUN <<EOF\nFROM ubuntu\nEOF", "build-form"),
+    ("COPY <<E /x\nE\nADD http://b/x /", "build-form"),
+    ("ONBUILD ADD http://b/x /", "build-form"),
+    ("onbuild copy --from=x / /", "build-form"),
+    ("add http://b/x /", "build-form"),
+    (" ADD http://b/x /", "build-form"),
+    ("A\\\nDD http://b/x /", "build-form"),
+    ("RUN true \\ \nADD http://b/x /", "build-form"),
+    ("RUN true \\\\\nADD http://b/x /", "build-form"),
+    ("RUN true \\\n\nADD http://b/x /", "build-form"),
+    ("RUN true\rADD http://b/x /", "build-form"),
+    ("ADD\u00a0http://b/x /", "build-form"),
+    ("COPY \u00e0--from=ubuntu / /", "build-form"),
+    ("COPY \x0b--from=ubuntu / /", "build-form"),
+    ("INCLUDE other", "build-form"),
+    ("RUN", "build-form"),
+]  # fmt: skip
 
 
-def test_an_argument_is_what_the_build_declares() -> None:
-    text = "ARG BASE=scratch\nFROM $BASE\n"
-    assert not [*problems(text, [], {}, "Dockerfile")]
-    assert [one.rule for one in problems(text, [], {"BASE": "ubuntu"}, "Dockerfile")] == ["build-base"]
+@pytest.mark.parametrize("text", [TEXT, *(f"FROM {CUDA} AS build\n{more}\n" for more in PLAIN)])
+def test_a_plain_form_is_taken_as_it_is(text: str) -> None:
+    assert read_dockerfile(text, [CUDA, "llama.cpp"], "Dockerfile")[1] == []
+
+
+@pytest.mark.parametrize(("text", "rule"), REFUSED)
+def test_what_is_not_of_the_plain_form_or_not_pinned_is_refused(text: str, rule: str) -> None:
+    whole = text if text.lstrip(" \t\ufeff")[0] in "#/{" else f"FROM {CUDA} AS build\n{text}\n"
+    _downloads, found = read_dockerfile(whole, [CUDA, "llama.cpp"], "Dockerfile")
+    assert found
+    assert {one.rule for one in found} >= {rule}
+    assert all(one.place.startswith("Dockerfile, line ") and one.remedy and len(one.found) < 200 for one in found)
 
 
 def test_a_line_of_an_instruction_is_where_it_begins() -> None:
-    assert [(one.line, one.word) for one in instructions("# x\nRUN a \\\n  b\n\ncopy x y\n")] == [
-        (2, "RUN"),
-        (5, "COPY"),
-    ]
+    _downloads, found = read_dockerfile("# x\nFROM scratch\nRUN a \\\n  b\n\nADD x \\\n y\n", [], "Dockerfile")
+    assert [one.place for one in found] == ["Dockerfile, line 6"]
+
+
+def is_denied(order: dict[str, Any], source: str, checksum: str = "") -> bool:
+    """As BuildKit judges (sourcepolicy/engine.go): by all that is said of a source, the last word."""
+    verdict = "ALLOW"
+    for rule in policy(order)["rules"]:
+        selector = rule["selector"]
+        pattern = ".*".join(map(re.escape, selector["identifier"].split("*")))
+        same = all(checksum == one["value"] for one in selector.get("constraints", ()))
+        if same and re.fullmatch(pattern, source):
+            verdict = rule["action"]
+    return verdict == "DENY"
+
+
+def test_buildkit_itself_fetches_nothing_but_what_is_pinned() -> None:
+    text = TEXT + f"ADD --checksum={SUM} {DOWNLOAD} /x\n"
+    data = DATA | {"dockerfile": hashlib.sha256(text.encode()).hexdigest()}
+    build, _findings = read("demo", data, {DOCKERFILE: text}, "builds/demo")
+    assert build
+    order = build.order
+    for source in (
+        "local://context",
+        f"docker-image://docker.io/{CUDA}@{DIGEST}",
+        f"git://github.com/ggml-org/llama.cpp.git#{COMMIT}",
+    ):
+        assert not is_denied(order, source)
+    assert not is_denied(order, DOWNLOAD, SUM)
+    for source in (
+        f"docker-image://docker.io/{CUDA}",
+        f"docker-image://docker.io/{CUDA}@sha256:{64 * 'c'}",
+        "docker-image://docker.io/docker/dockerfile:1",
+        f"docker-image://evil.example/x:{DIGEST.replace(':', '-')}",
+        f"git://github.com/ggml-org/llama.cpp.git#x{COMMIT}",
+        "git://github.com/ggml-org/llama.cpp.git",
+        "oci-layout://x@" + DIGEST,
+        "http://169.254.169.254/latest",
+        DOWNLOAD,
+        f"{DOWNLOAD}x",
+    ):
+        assert is_denied(order, source), source
+        assert is_denied(order, source, f"sha256:{64 * '2'}"), source
 
 
 @pytest.mark.parametrize(
@@ -135,6 +240,7 @@ def test_a_line_of_an_instruction_is_where_it_begins() -> None:
         ({"files": {"patch": 64 * "0"}}, ["build-file"]),
         ({"arguments": {"JOBS": "16"}}, ["build-argument"]),
         ({"arguments": {"BUILDKIT_SYNTAX": "docker/dockerfile:1"}}, ["build-argument"]),
+        ({"arguments": {"BUILDKIT_CONTEXT_KEEP_GIT_DIR": "1"}}, ["build-argument"]),
         ({"arguments": {"ARCH": 121}}, ["schema-type"]),
         ({"network": {"reason": "pip", "fetched": ["requirements.txt"]}}, ["build-fetched"]),
         ({"network": {"reason": "pip", "fetched": []}}, ["schema-range"]),
@@ -236,6 +342,8 @@ ENDED = 'process "/bin/sh -c make" did not complete successfully: exit code: '
         (printed("RUN make", "0.1 error: no such file", end=f"{ENDED}2"), "build-failed"),
         (["ERROR: failed to solve: base: failed to resolve source metadata for x/base"], "build-source"),
         (["ERROR: failed to solve: git error: exit status 128"], "build-source"),
+        (['ERROR: failed to solve: source "docker-image://x" denied by policy: source denied by policy'],
+         "build-source-denied"),
         (["ERROR: failed to solve: digest mismatch sha256:1: sha256:2"], "build-differs"),
         ([], "build-failed"),
     ],
@@ -303,8 +411,9 @@ def test_a_host_that_can_not_build_reports_all_that_it_lacks(
     ]
 
 
-def program(folder: Path, text: str) -> str:
-    """A stand-in of the docker command."""
+def program(folder: Path, text: str, *, obeys: bool = True) -> str:
+    """A stand-in of the docker command. obeys: whether it knows source policies."""
+    text = f'for word; do :; done; if [ "$word" = - ]; then echo {"denied by policy" * obeys} >&2; exit 1; fi\n{text}'
     file = folder / "bin" / "docker"
     file.parent.mkdir()
     file.write_text(f"#!/bin/sh\n{text}\n")
@@ -326,6 +435,14 @@ def test_the_files_are_there_while_it_runs_and_gone_afterwards(tmp_path: Path, m
             assert "[build-failed]" in str(error)
         assert seen.read_text() == TEXT
         assert [*home.iterdir()] == []
+
+
+def test_a_docker_that_knows_no_policy_builds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = tmp_path / "ran"
+    monkeypatch.setenv("PATH", program(tmp_path, f"touch {ran}", obeys=False), prepend=":")
+    with pytest.raises(FleetError, match=r"\[build-policy\]"):
+        builder.build_image(built().order, parse_reference("localhost/demo:1"), tmp_path, Progress(), anew=False)
+    assert not ran.exists()
 
 
 def test_a_build_ends_with_its_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

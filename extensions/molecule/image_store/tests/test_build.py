@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,12 @@ Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 testinfra_hosts = ["ssh://titan"]
 pytestmark = pytest.mark.story
 
+DOCKERFILE = Path(__file__).parents[1].joinpath("build", "Dockerfile").read_text()
+DOWNLOAD, SUM, OTHER = (
+    "http://10.77.0.11:5000/v2/",
+    DOCKERFILE.partition("checksum=")[2].split()[0],
+    f"sha256:{64 * '1'}",
+)
 IMAGES = "docker image ls --format '{{.Repository}}:{{.Tag}} {{.ID}}' --filter reference='localhost/*'"
 
 
@@ -84,7 +91,23 @@ def test_another_input_is_another_image_with_one_new_layer(
         ({"arguments": {"WORD": "other"}}, {"job_gib": 4096}, "build-memory"),
         pytest.param({"arguments": {"WORD": "other"}}, {"disk_gib": 1 << 20}, "disk-full", marks=pytest.mark.whole),
         ({"repositories": {"source": {"commit": 40 * "1"}}}, {}, "build-source"),
-        ({"arguments": {"SUM": f"sha256:{64 * '1'}"}}, {}, "build-differs"),
+        (
+            {"arguments": {"WORD": "other"}},
+            {"files": {"Dockerfile": DOCKERFILE.replace(SUM, OTHER)}, "downloads": {DOWNLOAD: OTHER}},
+            "build-differs",
+        ),
+        # what the plan would have refused: BuildKit fetches none of it by itself
+        *(
+            ({"arguments": {"WORD": "other"}}, {"files": {"Dockerfile": text}}, "build-source-denied")
+            for text in (
+                "FROM 10.77.0.11:5000/base\n",
+                "# syntax=10.77.0.11:5000/base:1\n" + DOCKERFILE,
+                '{"syntax": "10.77.0.11:5000/base:1"}',
+                DOCKERFILE + 'ADD "http://10.77.0.11:5000/v2/_catalog" /x\n',
+                DOCKERFILE + "ADD git://10.77.0.11/source.git#HEAD /x\n",
+                DOCKERFILE + "RUN --mount=type=bind,FROM=10.77.0.11:5000/other,target=/x true\n",
+            )
+        ),
         pytest.param({"arguments": {"STATUS": "3"}}, {}, "build-failed", marks=pytest.mark.whole),
     ],
 )

@@ -18,7 +18,7 @@ from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
 from ..._base.schema import check
-from .dockerfile import problems
+from .dockerfile import read_dockerfile
 
 DOCKERFILE = "Dockerfile"
 # Never a registry's name: nobody pulls, under the name of a build of ours, what somebody else has put there.
@@ -36,11 +36,12 @@ BUILD = forms(
 @dataclass(frozen=True)
 class Build:
     """A build without a fault. data: of form `BUILD`. files: the content of the Dockerfile and of
-    ``files``, by name."""
+    ``files``, by name. downloads: the sums of what ADD downloads, by address."""
 
     name: str
     data: Mapping[str, Any]
     files: Mapping[str, str]
+    downloads: Mapping[str, str]
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -75,6 +76,7 @@ class Build:
             "files": dict(self.files),
             "target": data["target"],
             "contexts": {**pinned, **commits},
+            "downloads": dict(self.downloads),
             "arguments": dict(data["arguments"]),
             "labels": self.inputs,
             "network": "default" if data.get("network") else "none",
@@ -101,13 +103,14 @@ def read(name: str, data: object, files: Mapping[str, str], folder: str) -> tupl
         *_unknown(checked, where),
         *_arguments(checked, where),
     ]
+    downloads: dict[str, str] = {}
     if not findings:
         contexts = [*checked["bases"], *checked["repositories"]]
-        findings = [*problems(files[DOCKERFILE], contexts, checked["arguments"], f"{folder}/{DOCKERFILE}")]
+        downloads, findings = read_dockerfile(files[DOCKERFILE], contexts, f"{folder}/{DOCKERFILE}")
         findings += _network(checked, files, where)
     if any(finding.severity == "error" for finding in findings):
         return None, findings
-    return Build(name, checked, {path: files[path] for path in wanted}), findings
+    return Build(name, checked, {path: files[path] for path in wanted}, downloads), findings
 
 
 def _file(path: str, digest: str, files: Mapping[str, str], folder: str) -> Iterator[Finding]:
@@ -131,8 +134,8 @@ def _arguments(data: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     for name in data["arguments"]:
         if name == jobs:
             found, expected = "set by hand", "left to the memory that is free on the host"
-        elif name == "BUILDKIT_SYNTAX":
-            found, expected = "another reader of Dockerfiles, fetched at each build", "the one that is part of Docker"
+        elif name.startswith("BUILDKIT_"):
+            found, expected = "a word to BuildKit itself", "an ARG of the Dockerfile"
         else:
             continue
         yield error("build-argument", place.below("arguments", name), found=found, expected=expected, remedy=_OUT)

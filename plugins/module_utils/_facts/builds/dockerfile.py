@@ -1,181 +1,116 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a Dockerfile takes from outside, and what in it would not be the same tomorrow.
+"""The plain form of a Dockerfile that a build may have, and what such a file takes from outside.
 
-Source: Dockerfile reference, as BuildKit 0.12 and newer read it (docker/docs of moby/buildkit).
+What a Dockerfile means, BuildKit alone decides: it gets a policy that denies every source but those of the build
+(`running.policy`). This form is so small that nobody can read it in two ways. All else is refused in the plan.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import takewhile
 
 from ..._base import worded
-from ..._base.findings import Finding, error
+from ..._base.findings import Finding
 
-_DIRECTIVE = re.compile(r"\s*(?:#|//)\s*(syntax|escape|check)\s*=\s*(.*)", re.IGNORECASE)
-_HEREDOC = re.compile(r"(?:^|\s)\d*<<-?([\"']?)(\w+)\1(?=\s|$)")
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:(:?[-+])([^}]*))?\})")
-_FROM_ELSEWHERE = re.compile(r"(?:https?|git|ssh)://|git@")
-_CHECKED = re.compile(r"sha256:[0-9a-f]{64}")
-_FLAG = re.compile(r"--([a-z-]+)(?:=(\S+))?\s+")
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """line: where it begins, from 1. word: in capitals. flags: ``(name, value)``, a name more than once too."""
-
-    line: int
-    word: str
-    flags: Sequence[tuple[str, str]]
-    rest: str
-
-    def values(self, flag: str) -> list[str]:
-        return [value for name, value in self.flags if name == flag]
+# The flags that an instruction may have.
+_FLAGS: Mapping[str, Sequence[str]] = {
+    "FROM": ("platform",),
+    "RUN": ("mount", "network"),
+    "COPY": ("from", "chown", "chmod", "link", "parents", "exclude"),
+    "ADD": ("checksum", "chown", "chmod", "link"),
+    "HEALTHCHECK": ("interval", "timeout", "start-period", "start-interval", "retries"),
+}
+_OTHERS = ("ARG", "CMD", "ENTRYPOINT", "ENV", "EXPOSE", "LABEL", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR")
+_MOUNT_PART = re.compile(
+    r"(type|from|source|src|target|dst|destination|id|sharing|size|mode|uid|gid)=.*|ro|readonly|rw"
+)
+_FLAG = re.compile(r"--([a-z-]+)(?:=([A-Za-z0-9_./:@,=+*-]+))?")
+_STAGE = re.compile(r"[a-z][a-z0-9_.-]*")
+_SUM = re.compile(r"sha256:[0-9a-f]{64}")
+# no repository, whose address ends in .git or names a branch
+_DOWNLOAD = re.compile(r"https?://[A-Za-z0-9_./:@,=+~%?&-]+(?<!\.git)")
 
 
-@dataclass
-class _Seen:
-    """stages: names of stages so far. given: arguments before the first stage; known: all arguments and variables."""
+def read_dockerfile(text: str, contexts: Iterable[str], place: str) -> tuple[dict[str, str], list[Finding]]:
+    """The sums of what ADD downloads, by address; and what is not of the plain form, or not pinned.
 
-    stages: list[str] = field(default_factory=list)
-    given: dict[str, str] = field(default_factory=dict)
-    known: dict[str, str] = field(default_factory=dict)
-
-
-def instructions(text: str) -> Iterator[Instruction]:
-    """The instructions of a Dockerfile, without comments and without the bodies of here-documents."""
-    lines, at = text.split("\n"), 0
-    while at < len(lines):
-        first, whole = at, lines[at]
-        at += 1
-        if not whole.strip() or whole.lstrip().startswith("#"):
-            continue
-        while whole.rstrip().endswith("\\"):
-            while at < len(lines) and (not lines[at].strip() or lines[at].lstrip().startswith("#")):
-                at += 1
-            whole = f"{whole.rstrip()[:-1]} {lines[at] if at < len(lines) else ''}"
-            at += 1
-        word, rest = [*whole.split(None, 1), ""][:2]
-        if word.upper() in ("RUN", "COPY", "ADD"):
-            for _quote, end in _HEREDOC.findall(whole):
-                # what only looks like one, in a text in quotes, has no end
-                ends = [number for number, line in enumerate(lines[at:], at) if line.strip() == end]
-                at = ends[0] + 1 if ends else at
-        flags = []
-        rest = rest.lstrip() + " "
-        while found := _FLAG.match(rest):
-            flags.append((found[1], found[2] or ""))
-            rest = rest[found.end() :]
-        yield Instruction(first + 1, word.upper(), flags, rest.strip())
-
-
-def problems(text: str, contexts: Iterable[str], arguments: Mapping[str, str], place: str) -> Iterator[Finding]:
-    """What would make two builds of one Dockerfile differ, or let it out of its container.
-
-    contexts: names of images and repositories that the build declares by digest and commit. arguments: as declared.
-    place: the file, for the findings.
+    contexts: names of images and repositories that the build declares by digest and commit. place: the file, for the
+    findings.
     """
-    yield from _directives(text, place)
-    seen, known = _Seen(), {*contexts}
-    for instruction in instructions(text):
-        where = f"{place}, line {instruction.line}"
-        if instruction.word in ("ARG", "ENV"):
-            _note(instruction, seen, arguments)
-        elif instruction.word == "FROM":
-            yield from _stage(instruction, seen, known, where)
-        elif instruction.word in ("COPY", "ADD", "RUN"):
-            for name in _taken(instruction):
-                yield from _source(_filled(name, seen.known), seen, known, where)
-        if instruction.word == "ADD":
-            yield from _added(instruction, seen, where)
-        if instruction.word == "RUN":
-            yield from _let_out(instruction, where)
+    known, stages = {*contexts, "scratch"}, list[str]()
+    downloads: dict[str, str] = {}
+    found: list[Finding] = []
+    for number, whole in _instructions(text):
+        where = f"{place}, line {number}"
+        word, *words = whole.split() or [""]
+        flags = [*takewhile(lambda one: one.startswith("--"), words)]
+        rest = words[len(flags) :]
+        wrong = _not_plain(word, flags, rest, whole)
+        if wrong:
+            found.append(worded.error("build-form", where, what=wrong[:120]))
+            continue
+        values = [(name, value) for name, _, value in (flag[2:].partition("=") for flag in flags)]
+        for name in [rest[0]] if word == "FROM" else _sources(values):
+            is_stage = name in stages or (word != "FROM" and name in map(str, range(len(stages))))
+            if name not in known and not is_stage:
+                names = ", ".join(sorted(known - {"scratch"})) or "none"
+                found.append(worded.error("build-base", where, name=name[:120], known=names))
+        if word == "FROM":
+            stages.append(rest[2] if len(rest) > 1 else "")
+        elif word == "ADD":
+            sums = [value for name, value in values if name == "checksum"]
+            if len(rest) == 2 and _DOWNLOAD.fullmatch(rest[0]) and len(sums) == 1 and _SUM.fullmatch(sums[0]):
+                downloads[rest[0]] = sums[0]
+            else:
+                found.append(worded.error("build-unchecked", where, its_source=" ".join(rest[:-1])[:120]))
+    return downloads, found
 
 
-def _directives(text: str, place: str) -> Iterator[Finding]:
-    for number, line in enumerate(text.lstrip("\ufeff").splitlines(), 1):
-        if line.strip() and not line.lstrip().startswith(("#", "//")):
-            return
-        found = _DIRECTIVE.match(line)
-        if found and found[1].lower() == "syntax":
-            yield error(
-                "build-syntax",
-                f"{place}, line {number}",
-                found=f"{line.strip()[:80]}, which has BuildKit fetch another reader of Dockerfiles at each build",
-                expected="the one that is part of Docker, which knows cache mounts, here-documents and checksums",
-                remedy="take the line out",
-            )
-        elif found and found[1].lower() == "escape" and found[2].strip() != "\\":
-            yield worded.error("build-escape", f"{place}, line {number}", found=line.strip()[:80])
+def _instructions(text: str) -> Iterator[tuple[int, str]]:
+    """Each instruction on one line, with the number of its first; without comments. A line break is left where an
+    empty line is in the middle of one, and a comment before the first one where it may be a directive."""
+    whole, first, begun = "", 0, False
+    for number, line in enumerate(text.split("\n"), 1):
+        bare = line.strip(" \t")
+        if (bare.startswith("#") and (begun or "=" not in bare)) or not (bare or whole):
+            continue
+        first, begun = first if whole else number, True
+        whole += line if bare else "\n"
+        if line.endswith(" \\"):
+            whole = whole[:-1]
+            continue
+        yield first, whole
+        whole = ""
+    if whole:
+        yield first, whole
 
 
-def _note(instruction: Instruction, seen: _Seen, arguments: Mapping[str, str]) -> None:
-    """An argument's or a variable's value, where it is known beforehand."""
-    pairs = re.findall(r"(\w+)(?:=(\"[^\"]*\"|'[^']*'|\S*))?", instruction.rest)
-    for name, value in pairs:
-        default = _filled(value.strip("\"'"), seen.known)
-        if instruction.word == "ARG":
-            default = arguments.get(name, default or seen.given.get(name, ""))
-            if not seen.stages:
-                seen.given[name] = default
-        seen.known[name] = default
+def _not_plain(word: str, flags: Sequence[str], rest: Sequence[str], whole: str) -> str:
+    """What of an instruction is not of the plain form; empty for none."""
+    is_stage = len(rest) == 1 or (len(rest) == 3 and rest[1].upper() == "AS" and _STAGE.fullmatch(rest[2]))
+    for what, is_wrong in (
+        ("an empty line in it, or a character that is not ASCII", not re.fullmatch(r"[\t -~]*", whole)),
+        ("no instruction, or a directive", word not in (*_FLAGS, *_OTHERS) or whole[0] in " \t"),
+        ("goes on otherwise than by a space and a backslash", whole.rstrip().endswith("\\")),
+        ("a here-document", word in ("RUN", "COPY", "ADD") and "<<" in whole),
+        ("no name of an image, and perhaps AS and a stage", word == "FROM" and not is_stage),
+        ("nothing behind the instruction and its flags", not rest),
+    ):
+        if is_wrong:
+            return f"{whole.strip()[:80]!r}: {what}"
+    for flag in flags:
+        found = _FLAG.fullmatch(flag)
+        name, value = (found[1], found[2] or "") if found else ("", "")
+        is_known = name in _FLAGS.get(word, ()) and (name, value) != ("network", "host")
+        if not is_known or (name == "mount" and not all(map(_MOUNT_PART.fullmatch, value.split(",")))):
+            return f"the flag {flag}"
+    return ""
 
 
-def _filled(text: str, known: Mapping[str, str]) -> str:
-    """With variables filled in; one that nobody has set stays as it is written."""
-
-    def value(found: re.Match[str]) -> str:
-        name, how, other = found[1] or found[2], found[3], found[4]
-        if how and how.endswith("+"):
-            return other if known.get(name) else ""
-        return known.get(name) or (other if how else found[0])
-
-    return _VARIABLE.sub(value, text)
-
-
-def _stage(instruction: Instruction, seen: _Seen, known: set[str], where: str) -> Iterator[Finding]:
-    image, *name = re.split(r"\s+as\s+", instruction.rest, maxsplit=1, flags=re.IGNORECASE)
-    # an argument before the first stage is what a FROM sees, whatever stages call theirs
-    yield from _source(_filled(image, seen.given), seen, known, where)
-    seen.stages.append(name[0].lower() if name else "")
-
-
-def _taken(instruction: Instruction) -> Iterator[str]:
+def _sources(flags: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Where files of an instruction come from, beside the build's own folder."""
-    yield from instruction.values("from")
-    for mount in instruction.values("mount"):
-        parts = dict(part.partition("=")[::2] for part in mount.split(","))
-        if "from" in parts:
-            yield parts["from"]
-
-
-def _source(name: str, seen: _Seen, known: set[str], where: str) -> Iterator[Finding]:
-    is_stage = name.lower() in seen.stages or (name.isdigit() and int(name) < len(seen.stages))
-    if name in known or name == "scratch" or is_stage:
-        return
-    yield worded.error("build-base", where, name=name[:120], known=", ".join(sorted(known)) or "none")
-
-
-def _added(instruction: Instruction, seen: _Seen, where: str) -> Iterator[Finding]:
-    """What ADD fetches by itself, outside of the container and so also without a network."""
-    words = _listed(instruction.rest)[:-1]
-    sums = [_filled(value, seen.known) for value in instruction.values("checksum")]
-    for word in words:
-        source = _filled(word, seen.known)
-        if (_FROM_ELSEWHERE.match(source) or source.startswith("$")) and not any(map(_CHECKED.fullmatch, sums)):
-            yield worded.error("build-unchecked", where, its_source=source[:120])
-
-
-def _listed(words: str) -> list[str]:
-    if words.startswith("["):
-        try:
-            return [str(word) for word in json.loads(words)]
-        except ValueError:
-            pass
-    return words.split()
-
-
-def _let_out(instruction: Instruction, where: str) -> Iterator[Finding]:
-    for flag, unwanted in (("network", "host"), ("security", "insecure")):
-        if unwanted in instruction.values(flag):
-            yield worded.error("build-privilege", where, flag=flag, unwanted=unwanted)
+    for name, value in flags:
+        if name == "from":
+            yield value
+        elif name == "mount":
+            yield from (part[5:] for part in value.split(",") if part.startswith("from="))

@@ -32,6 +32,22 @@ def words(order: Mapping[str, Any], reference: str, folder: str, jobs: int, anew
     yield folder
 
 
+def policy(order: Mapping[str, Any]) -> dict[str, Any]:
+    """What BuildKit itself allows a build to fetch, as a source policy: of several rules the last that matches holds.
+
+    An image is known by its digest and a repository by its commit, whatever they are called.
+    """
+    images = [value.rpartition("@")[2] for value in order["contexts"].values() if value.startswith("docker-image://")]
+    commits = [value.rpartition("#")[2] for value in order["contexts"].values() if needs_git({"contexts": {"": value}})]
+    names = ["local://*", *(f"docker-image://*@{digest}" for digest in images), *(f"git://*#{one}" for one in commits)]
+    allowed: list[dict[str, Any]] = [{"identifier": name} for name in names]
+    for address, digest in order["downloads"].items():
+        same = [{"key": "http.checksum", "value": digest, "condition": "EQUAL"}]
+        allowed.append({"identifier": address, "constraints": same})
+    rules = [{"action": "ALLOW", "selector": one} for one in allowed]
+    return {"rules": [{"action": "DENY", "selector": {"identifier": "*"}}, *rules]}
+
+
 def jobs_for(order: Mapping[str, Any], available: int) -> int:
     """How many compilers fit into the memory that is available, in bytes, below what the host needs itself."""
     free = available / GIB - order["floor_gib"]
@@ -55,6 +71,13 @@ class Failure:
 
 # (rule, what BuildKit or a step says then, what was expected, what to do), the first that is found.
 _CAUSES = (
+    (
+        "build-source-denied",
+        r"denied by policy",
+        "only what build.yml and the sums of ADD name",
+        "see what asks for it: the Dockerfile, or an ONBUILD of a base image (docker image inspect shows it); "
+        "pin it in build.yml, or take it out",
+    ),
     (
         "build-memory",
         r"exit code: 137\b|signal: killed|out of memory|virtual memory exhausted|annot allocate memory|\bKilled\b",

@@ -5,6 +5,8 @@ Nothing is left of a build that fails: BuildKit names an image only when all its
 far stays in its cache, so that the next try goes on from there.
 """
 
+import json
+import os
 import queue
 import re
 import subprocess
@@ -19,7 +21,7 @@ from typing import Any
 from ..._base.findings import Finding, FleetError
 from ..._base.sizes import GIB, size
 from ..._base.staging import Progress, refusal, require_space
-from ..._facts.builds.running import failure, jobs_for, needs_git, step_of, words
+from ..._facts.builds.running import failure, jobs_for, needs_git, policy, step_of, words
 from .identity import Reference
 
 _MEMINFO = Path("/proc/meminfo")
@@ -77,13 +79,13 @@ def build_image(
     jobs = max(1, jobs_for(order, available_memory()))
     progress.start(f"image {reference}, building with {jobs} jobs", 0)
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as context:
+    with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as context, _policy(order, folder) as environment:
         for name, text in order["files"].items():
             file = Path(context, name)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, "utf-8")
         output: deque[str] = deque(maxlen=_KEPT_LINES)
-        with _running(words(order, str(reference), context, jobs, anew)) as process:
+        with _running(words(order, str(reference), context, jobs, anew), environment) as process:
             step = "begun"
             for line in _lines(process):
                 output.append(line)
@@ -97,6 +99,29 @@ def build_image(
         )
 
 
+@contextmanager
+def _policy(order: Mapping[str, Any], folder: Path) -> Iterator[Mapping[str, str]]:
+    """The variables of a build that may fetch what is pinned alone. Raises FleetError where Docker does not obey: an
+    earlier one builds without a word."""
+    with tempfile.NamedTemporaryFile("w", dir=folder, prefix="policy-") as file:
+        json.dump(policy(order), file)
+        file.flush()
+        environment = {**os.environ, "EXPERIMENTAL_BUILDKIT_SOURCE_POLICY": file.name}
+        command = ["docker", "buildx", "build", "--builder=default", "--progress=plain", "-"]
+        tried = subprocess.run(
+            command, env=environment, input=b"FROM localhost/gb10-denied\n", capture_output=True, check=False
+        )
+        if b"denied by policy" not in tried.stderr:
+            raise refusal(
+                "build-policy",
+                "docker buildx build",
+                found=tried.stderr.decode(errors="replace").strip()[-200:] or "no word of the build's policy",
+                expected="a BuildKit that refuses what the build does not pin (Docker 23, buildx 0.10, or newer)",
+                remedy="install a newer docker-ce and docker-buildx-plugin (or docker.io, docker-buildx) on that host",
+            )
+        yield environment
+
+
 def _runs(command: list[str]) -> bool:
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -105,10 +130,11 @@ def _runs(command: list[str]) -> bool:
 
 
 @contextmanager
-def _running(command: Iterable[str]) -> Iterator[subprocess.Popen[str]]:
+def _running(command: Iterable[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
     """The command while it runs; ended with the block, upon which BuildKit ends what it does for it."""
     with subprocess.Popen(
         [*command],
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
