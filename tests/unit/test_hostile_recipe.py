@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load_all, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import Budget, Limits
@@ -238,6 +239,53 @@ LOCAL = {"source": {"path": "/srv/m"}}
         ),
         ({"flags": {"compilation-config": {"backend": "evil.backend"}}}, {}, ["service-trust-code"]),
         ({"flags": {"compilation-config": {"backend": "inductor"}}}, {}, []),
+        # so is a file of a recipe, and what lies where a loader looks
+        *(
+            ({"overlays": overlay(target=target, file="written")}, service, expected)
+            for target in (
+                "/etc/ld.so.preload",
+                "/etc/ld.so.conf.d/0.conf",
+                "//etc/./ld.so.preload",
+                "/etc/x.json",
+                "/usr/lib/python3.12/sitecustomize.py",
+                "/usr/local/lib/python3.12/dist-packages/a.pth",
+                "/usr/local/lib/python3.12/dist-packages/vllm/entrypoints/openai/api_server.py",
+                "/usr/local/lib/python3.12/dist-packages/x.dist-info/entry_points.txt",
+                "/usr/lib/aarch64-linux-gnu/libc.so.6",
+                "/usr/bin/python3",
+                "/root/.bashrc",
+                "/x/y",
+                "modeling_x.py",
+            )
+            for service, expected in (({}, ["service-trust-code"]), ({"trust": ["code"]}, []))
+        ),
+        ({"overlays": overlay(target="/overlays/t.jinja", file="written")}, {}, []),
+        ({"overlays": overlay(target="chat.jinja", file="written")}, {}, []),
+        (
+            {"overlays": overlay(target="/usr/lib/python3.12/sitecustomize.py", file="ngc_25_11_sitecustomize.py")},
+            {},
+            [],
+        ),
+        *(
+            ({"mounts": mount(target=target)}, {}, ["service-trust-code"])
+            for target in (
+                "/etc/ld.so.conf.d",
+                "/usr/lib/python3/dist-packages",
+                "/usr/lib/python3.12",
+                "/opt/venv/lib/python3.12/site-packages/x",
+                "/root/.local",
+                "/x/a.pth",
+                "/lib64",
+            )
+        ),
+        ({"mounts": mount(target="/root/.cache/huggingface")}, {}, []),
+        ({"mounts": mount(target="/usr/x/t.jinja")}, {}, []),
+        (
+            {"container": {"tmpfs": {"value": ["/usr/lib/python3/dist-packages"], "reason": "r"}}},
+            {},
+            ["service-trust-code"],
+        ),
+        ({"container": {"tmpfs": {"value": ["/scratch"], "reason": "r"}}}, {}, []),
         ({"env": {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}}, {}, ["service-trust-development"]),
         ({"mounts": mount("/")}, {}, ["service-trust-mounts"]),
         ({"mounts": mount("/etc")}, {}, ["service-trust-mounts"]),
@@ -272,9 +320,11 @@ LOCAL = {"source": {"path": "/srv/m"}}
     ],
 )
 def test_what_reaches_further_is_the_owners_word(
-    recipe: dict[str, Any], service: dict[str, Any], expected: list[str]
+    recipe: dict[str, Any], service: dict[str, Any], expected: list[str], tmp_path: Path
 ) -> None:
-    found = findings_of(recipe, service)
+    (tmp_path / "overlays").mkdir()
+    (tmp_path / "overlays" / "written").write_text("text")
+    found = findings_of(recipe, service, folders=(tmp_path, SHIPPED_RECIPES))
     assert [row["rule"] for row in found if row["rule"].startswith("service-trust")] == expected
     assert all(row["severity"] == "error" for row in found if row["rule"] in expected)
 
@@ -319,12 +369,14 @@ def test_a_recipe_silences_no_rule_about_who_reaches_a_service() -> None:
     assert silenced({}, {"silence": {"R159": "mine"}}) == {"R159"}
 
 
-def findings_of(recipe: dict[str, Any], service: dict[str, Any], **anchors: Any) -> list[dict[str, Any]]:
+def findings_of(
+    recipe: dict[str, Any], service: dict[str, Any], folders: Any = (), **anchors: Any
+) -> list[dict[str, Any]]:
     """Of a plan with one service of an unpinned model. anchors: ``lock`` and ``relock`` of the plan."""
     unpinned = copy.deepcopy(RECIPE["model"]) | {"revision": None}
     data, findings = parse({**copy.deepcopy(RECIPE), "env": {}, "model": unpinned, **recipe}, Place(thing="r.yml"))
     assert data, findings
-    library = Library({"tiny": Recipe("tiny", data, Path("tiny.yml"))}, ())
+    library = Library({"tiny": Recipe("tiny", data, Path("tiny.yml"))}, folders)
     services = {"nano": {"recipe": "tiny", "hosts": ["titan"], "port": 8000} | service}
     hosts = {name: {"address": name, "variables": {"fleet_services": services}} for name in ("titan", "beast")}
     rows: list[dict[str, Any]] = plan_fleet({"hosts": hosts, "folder": "/none"}, library, **anchors)["findings"]

@@ -56,11 +56,12 @@ class Host:
 class Overlays:
     """What a host must have before the start, and what its container mounts.
 
-    mounts: from the host into the container.
+    mounts: from the host into the container. shipped: the targets of files that are the collection's own.
     """
 
     files: list[Written | Merged] = field(default_factory=list)
     mounts: list[MountEntry] = field(default_factory=list)
+    shipped: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def _overlays(placed: Placed, library: Library) -> tuple[Overlays, list[Finding]
     folder, written = placed.overlay_folder, placed.recipe["overlays"]
     overlays, findings = plan_overlays(written, library, where, folder, on_host, in_container)
     own = placed.engine.overlays(placed)
-    return Overlays([*overlays.files, *own.files], [*overlays.mounts, *own.mounts]), findings
+    return Overlays([*overlays.files, *own.files], [*overlays.mounts, *own.mounts], overlays.shipped), findings
 
 
 def _host_count(placed: Placed) -> Iterator[Finding]:

@@ -31,6 +31,11 @@ _MODELS = ("model", "model-path", "tokenizer", "tokenizer-path", "hf-config-path
            "lora-paths", "speculative-draft-model-path", "draft-model")  # fmt: skip
 # In the container: what is ours, and what no file of a recipe replaces.
 _OURS = (layout.IN_LIBRARY, "/run/secrets", "/var/run/secrets", layout.IN_MODELS, layout.IN_MODEL_CODE, "/proc", "/sys")
+# In the container: where programs, libraries and their settings are looked for.
+_LOADED_FROM = re.compile(
+    r"/(etc|usr|lib\w*|s?bin)(/.*)?|.*/((site|dist)-packages|python3[.\d]*|\.local|\.config|venv)(/.*)?"
+    r"|.*\.(py|pth|so[.\d]*|sh)"
+)
 _WHOLE = ("/bin", "/dev", "/etc", "/home", "/lib", "/lib64", "/root", "/sbin", "/usr", "/usr/bin", "/usr/lib", "/var")
 
 
@@ -181,6 +186,9 @@ def _named_code(placed: Placed, recipe: Place) -> Iterator[Finding]:
             none = placed.engine.spec.code_names.get(key)
             if none is not None and not _leads_into_models(text) and not re.fullmatch(none, text):
                 yield _untrusted("code", recipe.below("flags", name), f"{key}: {text[:80]}, code to be run", "none")
+    for kind, index, target in _code_targets(placed):
+        found = f"{target}, which is code, or where the container looks for code"
+        yield _untrusted("code", _at(recipe, kind, index), found, "data: .jinja, .json, outside of /etc")
     written = {name for environment in placed.environments.values() for name in environment}
     for name in sorted(written & placed.recipe["env"].keys()):
         if _LOADERS.fullmatch(name) and name not in placed.settings["env"]:
@@ -188,23 +196,43 @@ def _named_code(placed: Placed, recipe: Place) -> Iterator[Finding]:
             yield _untrusted("code", recipe.below("env", name), found, "no such variable in a recipe")
 
 
+def _code_targets(placed: Placed) -> Iterator[tuple[str, int, str]]:
+    """Where a recipe's own files are code, or lie where the image loads code, and so do its mounts."""
+    for kind, index, target in _named_targets(placed):
+        if kind == "overlays":
+            is_code = "file" in placed.recipe["overlays"][index] and target not in placed.overlays.shipped
+        else:
+            is_code = _LOADED_FROM.fullmatch(target) is not None
+        if is_code and not (target.endswith(_PLAIN) and not target.startswith("/etc/")):
+            yield kind, index, target
+
+
+def _named_targets(placed: Placed) -> Iterator[tuple[str, int, str]]:
+    """The targets of a recipe's mounts, files and temporary folders, without detours."""
+    tmpfs = placed.recipe["container"].get("tmpfs", {}).get("value", ())
+    for kind, written in (
+        ("mounts", [mount["target"] for mount in placed.recipe["mounts"]]),
+        ("overlays", [overlay["target"] for overlay in placed.recipe["overlays"]]),
+        ("tmpfs", tmpfs),
+    ):
+        for index, target in enumerate(written):
+            # two slashes at the beginning stay two
+            yield kind, index, posixpath.normpath(f"/{target.lstrip('/')}" if target.startswith("/") else target)
+
+
 def _targets(placed: Placed, recipe: Place) -> Iterator[Finding]:
     """Where a recipe's mounts, files and temporary folders lie over what is ours in the container, or each other."""
     seen: set[str] = set()
-    named: list[tuple[tuple[str | int, ...], str]] = [
-        (("mounts", index), mount["target"]) for index, mount in enumerate(placed.recipe["mounts"])
-    ]
-    named += [(("overlays", index), overlay["target"]) for index, overlay in enumerate(placed.recipe["overlays"])]
-    tmpfs = placed.recipe["container"].get("tmpfs", {}).get("value", ())
-    named += [(("container", "tmpfs", index), target) for index, target in enumerate(tmpfs)]
-    for keys, written in named:
-        # two slashes at the beginning stay two
-        target = posixpath.normpath(f"/{written.lstrip('/')}" if written.startswith("/") else written)
+    for kind, index, target in _named_targets(placed):
         twice = target in seen
         seen.add(target)
         if twice or _is_ours(target):
             why = "which the recipe names twice" if twice else "where no recipe puts anything"
-            yield worded.error("service-target", recipe.below(*keys), target=target, why=why)
+            yield worded.error("service-target", _at(recipe, kind, index), target=target, why=why)
+
+
+def _at(recipe: Place, kind: str, index: int) -> Place:
+    return recipe.below(*(["container"] if kind == "tmpfs" else []), kind, index)
 
 
 def _is_ours(target: str) -> bool:

@@ -5,9 +5,10 @@ The stores are never edited: every overlay is a file of its own, mounted read-on
 """
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from ..._base.findings import Finding, error
+from ..._base.gb10 import SHIPPED_RECIPES
 from ..._base.place import Place
 from ..declaration import OverlayData
 from ..placed import Overlays
@@ -33,22 +34,25 @@ def plan_overlays(
             original = f"{model_on_host}/{overlay['target']}"
             planned.files.append({"path": source, "original": original, "json_merge": overlay["json_merge"]})
         else:
-            content, problems = _content(library, overlay, place.below("overlays", index))
-            findings += problems
+            path, problems = library.overlay(overlay, place.below("overlays", index))
+            content, unread = _content(path, place.below("overlays", index))
+            findings += [*problems, *unread]
             if content is None:
                 continue
             planned.files.append({"path": source, "content": content})
+            if path and path.is_relative_to(SHIPPED_RECIPES):
+                planned.shipped.append(target)
         planned.mounts.append({"source": source, "target": target, "read_only": True})
     return planned, findings
 
 
-def _content(library: Library, overlay: OverlayData, place: Place) -> tuple[str | None, list[Finding]]:
-    path, findings = library.overlay(overlay, place)
+def _content(path: Path | None, place: Place) -> tuple[str | None, list[Finding]]:
     if path is None:
-        return None, findings
+        return None, []
     try:
-        return path.read_text(encoding="utf-8"), findings
+        return path.read_text(encoding="utf-8"), []
     except (OSError, UnicodeDecodeError) as cause:
         found = f"{path} can't be read as text: {cause}"
-        unreadable = error("recipe-overlay-missing", place, found=found, expected="a text file", remedy="put it there")
-        return None, [*findings, unreadable]
+        return None, [
+            error("recipe-overlay-missing", place, found=found, expected="a text file", remedy="put it there")
+        ]
