@@ -46,7 +46,7 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Look what has to be started
   gb10.fleet.service_start_info:
-    services: "{{ fleet_slice.services | gb10.fleet.internal('service_starts', fleet_slice.supervisor.files) }}"
+    services: "{{ fleet_slice.services | gb10.fleet.internal('service_starts') }}"
   register: starts
 """
 

@@ -19,7 +19,7 @@ options:
     type: str
     required: true
   files:
-    description: Files that the new definition writes, and its supervisor's program.
+    description: Files that the new definition writes.
     type: list
     elements: path
     default: []

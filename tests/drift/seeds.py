@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.supervisors import program
+
 IMAGE = "gb10-lab/vllm-stand-in:0.32.0"
 UNIT = "gb10-service-tiny.service"
 CONTAINER = "gb10-service-tiny"
@@ -19,7 +21,7 @@ SYSCTL = "/etc/sysctl.d/99-zz-gb10-fleet.conf"
 UDEV = "/etc/udev/rules.d/90-gb10-fleet-read-ahead.rules"
 LIMITS = "/etc/security/limits.d/90-gb10-fleet.conf"
 SYSTEMD = "/etc/systemd/system.conf.d/90-gb10-fleet.conf"
-RANK = "/usr/local/lib/gb10-fleet/gb10_rank/judge.py"
+RANK = next(path for path in program() if path.endswith("/judge.py"))
 NETPLAN = "/etc/netplan/40-cx7.yaml"
 RAIL = "enp1s0f1np1"
 PLACE = f"port 1 half 0 ({RAIL})"

@@ -132,9 +132,9 @@ HARMS = [
          f"cat /dev/zero > /var/log/journal/full; {KILL}", itself_s=60,
          undo="umount /var/log/journal; systemctl restart systemd-journald"),
     Harm("programs-removed", f"rm -rf {LIBRARY}; systemctl kill -s KILL {UNIT}; {KILL}",
-         right=f"test -e {LIBRARY}/gb10_rank/supervise.py", group="c"),
+         right=f"test -e {LIBRARY}/rank-*/gb10_rank/supervise.py", group="c"),
     Harm("all-own-files-empty",
-         f"for f in {LIBRARY}/gb10_rank/*.py {LIBRARY}/*.py {RANK} {RULES} {KEY}; do : > $f; done; "
+         f"for f in {LIBRARY}/rank-*/gb10_rank/*.py {LIBRARY}/*.py {RANK} {RULES} {KEY}; do : > $f; done; "
          f"systemctl restart {UNIT}", group="a"),
     Harm("rank-file-a-folder", f"rm {RANK}; mkdir {RANK}; touch {RANK}/x; systemctl restart {UNIT}",
          right=f"test -f {RANK}", group="b"),

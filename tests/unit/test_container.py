@@ -69,7 +69,7 @@ def test_the_environment_comes_in_a_stable_order() -> None:
 def test_the_unit_leaves_the_budget_to_the_supervisor() -> None:
     """systemd starts a supervisor that dies, and not one that says with status 3 that the budget is used up."""
     unit = rank_unit("nano", "Nano", limits=Limits(3600, 300, 60, 60, 3, Budget(3, 600)), inventory="mine")
-    assert "ExecStart=/usr/bin/python3 -m gb10_rank.supervise /etc/gb10-fleet/services/nano.json\n" in unit
+    assert "ExecStart=/usr/bin/python3 -P -m gb10_rank.supervise /etc/gb10-fleet/services/nano.json\n" in unit
     assert {"Restart=always", "RestartPreventExitStatus=3", "StartLimitIntervalSec=0"} <= {*unit.splitlines()}
     assert "TimeoutStopSec=480" in unit
     # Docker's client would hand SIGTERM on to the container, whose answers are to end first

@@ -49,43 +49,42 @@ def loop(*items: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("results", "program", "read", "names"),
+    ("results", "read", "names"),
     [
-        ([], False, {}, []),
-        ([], True, {}, ["a", "b"]),
-        ([loop((TWO[1], {"changed": True}))], False, {}, ["b"]),
-        ([loop((TWO[0], {}), ([TWO[1], {"path": "/x"}], {"changed": True}))], False, {}, ["b"]),
-        ([loop(("a", {}), ("b", {"changed": True}))], False, {}, ["b"]),
-        ([{}, {"skipped": True}, loop((TWO[0], {}))], False, {}, []),
-        ([], False, {"b": {"newer": "/f"}}, ["b"]),
-        ([], False, {"a": {"other_image": True}}, ["a"]),
-        ([], False, {"a": {"runs": False}}, []),  # started, and not anew
+        ([], {}, []),
+        ([loop((TWO[1], {"changed": True}))], {}, ["b"]),
+        ([loop((TWO[0], {}), ([TWO[1], {"path": "/x"}], {"changed": True}))], {}, ["b"]),
+        ([loop(("a", {}), ("b", {"changed": True}))], {}, ["b"]),
+        ([{}, {"skipped": True}, loop((TWO[0], {}))], {}, []),
+        ([], {"b": {"newer": "/f"}}, ["b"]),
+        ([], {"a": {"other_image": True}}, ["a"]),
+        ([], {"a": {"runs": False}}, []),  # started, and not anew
     ],
 )
-def test_what_starts_anew(results: list[Any], program: bool, read: dict[str, dict[str, Any]], names: list[str]) -> None:
+def test_what_starts_anew(results: list[Any], read: dict[str, dict[str, Any]], names: list[str]) -> None:
     states = {one["name"]: {"newer": "", "other_image": False, **read.get(one["name"], {})} for one in TWO}
-    assert changed_services(TWO, results, program, states) == names
+    assert changed_services(TWO, results, states) == names
 
 
 def test_a_model_that_is_brought_starts_anew_what_reads_it_in_check_mode_too() -> None:
     folder = "/var/lib/gb10-fleet/hf/hub/models--org--nano"
     services = [service("a", models=[f"{folder}/main"]), service("b", models=[f"{folder}-large/main", "/x"])]
     states = {name: {"newer": "", "other_image": False} for name in "ab"}
-    assert changed_services(services, [], False, states, ["org/nano"]) == ["a"]
-    assert changed_services(services, [], False, states, []) == []
+    assert changed_services(services, [], states, ["org/nano"]) == ["a"]
+    assert changed_services(services, [], states, []) == []
 
 
 def test_what_decides_whether_a_service_starts_anew() -> None:
     files = {"/f": {"content": "text"}, "/gone": {"content": None}}
     one = service("a", files=files, merged=[{"path": "/m"}], key={"path": "/k"}, secret={"path": "/s"})
-    [start] = service_starts([one], {"/p": {}})
+    [start] = service_starts([one])
     assert start == {
         "name": "a",
         "unit": "gb10-service-a.service",
         "container": "gb10-service-a",
         "image": "vllm:1",
         "started": "/run/gb10-fleet/a/started",
-        "files": ["/p", "/f", "/hf", "/k", "/m", "/s"],
+        "files": ["/f", "/hf", "/k", "/m", "/s"],
     }
 
 
@@ -121,7 +120,7 @@ def test_what_is_read_of_a_service_before_it_starts(
         answer: tuple[int, str, str] = find if words[0] == "find" else docker
         return answer
 
-    starts = service_starts([TWO[0]], {})
+    starts = service_starts([TWO[0]])
     if isinstance(read, str):
         with pytest.raises(UnreadableError, match=read):
             read_starts(run, starts)

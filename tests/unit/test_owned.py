@@ -34,7 +34,7 @@ FINE = [
     PEER,
     "/etc/systemd/system/gb10-gadget-*.service",
     "/etc/sysctl.d/99-zz-gb10-gadget-*.conf",
-    f"{layout.LIBRARY}/gb10_rank/*.py",
+    f"{layout.LIBRARY}/gadget/*.py",
     f"{layout.CONFIG}/gadget/*",
     f"{layout.OVERLAYS}/chat/**",
 ]
@@ -105,18 +105,18 @@ def test_no_part_owns_what_another_declares() -> None:
 def test_each_pattern_of_a_slice_is_asked_for_and_goes_with_a_removal() -> None:
     plan = planned()
     asked = questions(host_view(plan, "titan"), NOT_DEEP)
-    assert f"{layout.LIBRARY}/gb10_rank/*.py" in asked["owned"]
+    assert PEER in asked["owned"]
     assert sorted(looked_for(plan["hosts"]["titan"])["owns"]) == asked["owned"]
 
 
 def test_what_nobody_declares_any_more_is_drift_and_a_reason_to_converge() -> None:
-    plan, path = planned(), f"{layout.LIBRARY}/gb10_rank/former.py"
+    plan, path = planned(), f"{layout.LIBRARY}/peer/former.py"
     found = compare(plan, changed(plan, "titan", put("owned", [path])), "2026-11-21").differences
     assert [(one.host, one.rule, one.place, one.repairs) for one in found] == [
         ("titan", "file-undeclared", f"file {path}", "site.yml")
     ]
     assert why(titan=put("owned", [path]))["titan"] == [f"file {path}: it is there"]
-    declared = next(one.path for one in managed_files(plan["hosts"]["titan"]) if "gb10_rank" in one.path)
+    declared = next(one.path for one in managed_files(plan["hosts"]["titan"]) if "/peer/" in one.path)
     assert not compare(plan, changed(plan, "titan", put("owned", [declared])), "2026-11-21").differences
     assert not compare(plan, readings(plan), "2026-11-21").differences
 

@@ -79,7 +79,7 @@ def test_a_slice_names_nothing_of_the_controller_and_of_no_other_host() -> None:
     # a changed secret starts its service anew, as site.yml would
     own = whole["plan"]["hosts"][host]
     (given,) = made["fleet"]["plan"]["hosts"].values()
-    assert service_starts(given["services"], ()) == service_starts(own["services"], ())
+    assert service_starts(given["services"]) == service_starts(own["services"])
     assert published.checked({**made, "serial": 1, "published": "now"}, "x")["host"] == host
 
 

@@ -28,6 +28,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.access
     options,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.registry import SUBJECTS
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.supervisors import program
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import READS
 from drift_fleet import OVER_MANAGEMENT, changed, planned
 
@@ -159,7 +160,7 @@ def test_a_role_writes_the_files_of_its_slice_and_no_others(role: str) -> None:
         ("titan", KNOWN_HOSTS, "file", "0644"),
         ("spark-2", "/usr/local/lib/gb10-fleet/netplan/__main__.py", "file", "0644"),
         ("spark-2", "/etc/systemd/system/gb10-netplan-recover.service", "file", "0644"),
-        ("titan", "/usr/local/lib/gb10-fleet/gb10_rank/supervise.py", "file", "0644"),
+        ("titan", next(path for path in program() if path.endswith("/supervise.py")), "file", "0644"),
         ("titan", "/etc/gb10-fleet/secrets", "folder", "0700"),
         ("titan", "/etc/docker/daemon.json", "file", "0644"),
     ],

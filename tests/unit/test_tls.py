@@ -420,7 +420,7 @@ def test_the_head_gets_the_files_and_its_options_name_them() -> None:
     assert rank["supervisor"]["endpoint"]["url"] == rank["proof"]["url"] == "https://127.0.0.1:8000"
     assert LOCAL["services"]["tiny"]["endpoint"] == "https://titan.lan:8000/v1"
     assert "over TLS" in next(row["who"] for row in LOCAL["hosts"]["titan"]["listens"] if row["service"] == "tiny")
-    assert {*service_starts([rank], [])[0]["files"]} >= {
+    assert {*service_starts([rank])[0]["files"]} >= {
         f"/etc/gb10-fleet/secrets/tiny.tls.{end}" for end in ("crt", "key")
     }
 
@@ -458,7 +458,7 @@ def test_a_changed_certificate_starts_its_service_anew_and_no_other() -> None:
     results = [{"results": [{"item": ["a", "certificate"], "changed": True}, {"item": ["b", "key"], "changed": False}]}]
     services = [{"name": name, "models": []} for name in ("a", "b")]
     read = {name: {"newer": [], "other_image": False} for name in ("a", "b")}
-    assert changed_services(services, results, False, read) == ["a"]
+    assert changed_services(services, results, read) == ["a"]
 
 
 def test_the_page_and_the_end_table_show_what_clients_trust() -> None:

@@ -453,6 +453,8 @@ SEEN: dict[str, dict[str, str]] = {
         "Give the services a new start budget": "starts",
         "Stop the heads of groups in which something changed": "starts",
         "Start the services, anew where something of theirs changed": "starts",
+        "Remove supervisors of earlier releases that nothing uses any more": "after Start the services, anew where "
+        "something of theirs changed",
         "Make them on the heads": "files",
         "Give them to the other hosts": "files",
     },

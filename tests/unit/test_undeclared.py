@@ -114,6 +114,7 @@ def test_all_that_was_written_for_it_goes() -> None:
     assert one.files == (
         f"/etc/systemd/system/{layout.unit('old')}",
         "/etc/gb10-fleet/services/old.json",
+        "/etc/gb10-fleet/services/old.supervisor",
         "/etc/gb10-fleet/services/old.taken-back",
         "/etc/gb10-fleet/secrets/old.key",
         "/etc/gb10-fleet/secrets/old.yaml",

@@ -151,6 +151,11 @@ def rank_file(service: str) -> str:
     return f"{SERVICES}/{service}.json"
 
 
+def supervisor_file(service: str) -> str:
+    """Which supervisor the next start of a service takes: a file of variables for systemd."""
+    return f"{SERVICES}/{service}.supervisor"
+
+
 def taken_back(service: str) -> str:
     """Which definition of it a rollout has taken back, of it or of another replica."""
     return f"{SERVICES}/{service}.taken-back"

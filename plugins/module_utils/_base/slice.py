@@ -214,7 +214,6 @@ class TrustSlice(TypedDict):
 
 class SupervisorSlice(TypedDict):
     files: Files
-    owns: list[str]
     folders: Folders
 
 

@@ -25,7 +25,9 @@ from .._on_host.rank.probes import Probes
 from .._on_host.rank.service import Adapter, Address, Budget, Endpoint, Gid, Guard, Limits, Token
 from .._on_host.rank.service import Service as RankFile
 from .._subjects.fabric.hotplug import ABSENT, SEAT, STATE
+from .._subjects.services.supervisors import language
 from .container import Container, Mount, docker_ask, docker_exec, docker_run
+from .unit import rank_unit
 
 _FIRST_FREE_PORT = 1024
 
@@ -78,7 +80,10 @@ def judged_container(service: Configured) -> ContainerEntry:
 def _definition(placed: Placed, files: Sequence[RankFile]) -> str:
     """What the ranks compare before they start: everything that was decided for any of them."""
     ranks = [{key: value for key, value in asdict(file).items() if key != "definition"} for file in files]
-    text = json.dumps([*ranks, placed.overlays.files, placed.image["digest"]], sort_keys=True)
+    # another supervisor alone starts nothing anew, unless a group's would no longer understand each other
+    unit = rank_unit(placed.name, placed.recipe["summary"], files[0].limits)
+    spoken = language() if placed.is_group else ""
+    text = json.dumps([*ranks, placed.overlays.files, placed.image["digest"], unit, spoken], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -15,6 +15,7 @@ from .._engines import openai
 from .._engines.decided import Decided, Rank
 from .._engines.placed import Placed
 from .._facts.models.purpose import CHAT
+from .._subjects.services.supervisors import chosen
 from . import slices
 from .ranks import cache_folders
 from .unit import rank_unit
@@ -75,6 +76,7 @@ def _files(placed: Placed, rank: Rank, inventory: str) -> Files:
     contents = {
         **{file["path"]: file["content"] for file in placed.overlays.files if "content" in file},
         layout.rank_file(placed.name): supervisor,
+        layout.supervisor_file(placed.name): chosen(),
         f"{layout.UNITS}/{layout.unit(placed.name)}": rank_unit(
             placed.name, placed.recipe["summary"], rank.supervisor.limits, inventory
         ),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from posixpath import dirname
 from typing import Any
 
-from ..._base.layout import model_folder
+from ..._base.layout import model_folder, supervisor_file
 
 Service = Mapping[str, Any]
 
@@ -13,11 +13,10 @@ Service = Mapping[str, Any]
 def changed_services(
     services: Sequence[Service],
     results: Sequence[Any],
-    program: bool,
     read: Mapping[str, Mapping[str, Any]],
     brought: Iterable[str] = (),
 ) -> list[str]:
-    """The services to be started anew: all, where their supervisor's program changed in this run.
+    """The services to be started anew. One whose supervisor is another goes on, and takes it at its next start.
 
     services: of the host's slice. results: registered results of loops over services or their names, or over
     ``[service, ...]`` of either; a task that was skipped has none; or of `service_credentials`, which names them.
@@ -25,15 +24,18 @@ def changed_services(
     which this run brings files, in check mode would.
     """
     names = [str(service["name"]) for service in services]
-    if program:
-        return names
     folders = tuple(f"{dirname(model_folder(model, None))}/" for model in brought)
     items = [item for result in results for item in (result.get("results") or () if result else ())]
-    changed = {_name(item["item"]) for item in items if item.get("changed")}
+    changed = {_name(item["item"]) for item in items if item.get("changed") and not _later(item)}
     changed |= {name for result in results for name in (result or {}).get("changed_services", ())}
     changed |= {name for name, one in read.items() if one["newer"] or one["other_image"]}
     changed |= {service["name"] for service in services for path in service["models"] if path.startswith(folders)}
     return [name for name in names if name in changed]
+
+
+def _later(result: Mapping[str, Any]) -> bool:
+    """Whether what changed matters at the next start alone."""
+    return result.get("changed_files") == [supervisor_file(_name(result["item"]))]
 
 
 def _name(item: Any) -> str:
@@ -41,10 +43,10 @@ def _name(item: Any) -> str:
     return service if isinstance(service, str) else str(service["name"])
 
 
-def service_starts(services: Iterable[Service], program: Iterable[str]) -> list[dict[str, Any]]:
-    """``{name, unit, container, image, started, files}`` of each service. program: the paths of its supervisor.
+def service_starts(services: Iterable[Service]) -> list[dict[str, Any]]:
+    """``{name, unit, container, image, started, files}`` of each service.
 
-    started: the file that its supervisor leaves when it begins. files: that supervisor or container read then.
+    started: the file that its supervisor leaves when it begins. files: that it or the container read then.
     """
     return [
         {
@@ -53,7 +55,7 @@ def service_starts(services: Iterable[Service], program: Iterable[str]) -> list[
             "container": service["container"]["name"],
             "image": service["container"]["image"],
             "started": f"{dirname(service['status_file'])}/started",
-            "files": [*sorted(program), *_files(service)],
+            "files": _files(service),
         }
         for service in services
     ]
@@ -65,5 +67,6 @@ def _files(service: Service) -> list[str]:
     # of a host that fetches its slice itself, which names no secret (`_operations.pull.published`)
     secrets += service.get("held", ())
     secrets += [service["tls"][kind]["path"] for kind in ("certificate", "key")] if service["tls"] else []
-    written = [path for path, file in service["files"].items() if file["content"] is not None]
+    later = supervisor_file(service["name"])
+    written = [path for path, file in service["files"].items() if file["content"] is not None and path != later]
     return sorted([*written, *secrets, *(one["path"] for one in service["merged"]), *service["models"]])

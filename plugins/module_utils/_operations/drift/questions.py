@@ -93,7 +93,7 @@ def before_change(view: Mapping[str, Any]) -> dict[str, Any]:
             "images": mine["images"],
             "models": mine["models"],
             "services": [
-                *service_starts(mine["services"], mine["supervisor"]["files"]),
+                *service_starts(mine["services"]),
                 *(part["start"] for part in fleet_parts(mine) if "start" in part),
             ],
         }

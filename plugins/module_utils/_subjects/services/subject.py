@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.findings import Difference, Finding, host_error, host_warning
-from ..._base.gb10 import ROOT, fact
+from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson, keyed, managed
 from ..._base.place import Place
 from ..._base.reading import Container, Image, State, TakenBack
@@ -25,25 +25,20 @@ from ..._base.subject import (
 )
 from ..._engines.tracing.declared import headers_text
 from .reading import READS
+from .supervisors import program
 from .taken_back import words
 from .undeclared import FOREIGN, Undeclared, undeclared
 
 SSH_PORT = 22
 # What listens on every Ubuntu: SSH on another port, and the resolver for LLMNR (port 5355).
 _SYSTEM = {"sshd", "systemd-resolve"}
-_RANK = "plugins/module_utils/_on_host/rank"
-# The program that owns a rank's container, and what it looks GIDs up with: by path on the host, where it lies here.
-_PROGRAM = {
-    f"{layout.LIBRARY}/gids.py": "plugins/module_utils/_on_host/gids.py",
-    **{f"{layout.LIBRARY}/gb10_rank/{path.name}": f"{_RANK}/{path.name}" for path in (ROOT / _RANK).glob("*.py")},
-}
 
 
 def supervisor(_here: SliceContext) -> SupervisorSlice:
     """``services_supervisor``: the program of every rank, and the folder for secrets."""
-    files: Files = {path: {"mode": "0644", "source": source} for path, source in sorted(_PROGRAM.items())}
+    files: Files = {path: {"mode": "0644", "source": source} for path, source in sorted(program().items())}
     folders: Folders = {layout.SECRETS: "0700", layout.SERVICES: "0755"}
-    return {"files": files, "owns": [f"{layout.LIBRARY}/gb10_rank/*.py"], "folders": folders}
+    return {"files": files, "folders": folders}
 
 
 def _files(services: Sequence[ServiceSlice]) -> Iterator[Managed | ManagedJson]:

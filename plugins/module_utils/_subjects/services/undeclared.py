@@ -115,6 +115,7 @@ def _files_of(name: str, *, goes_on: bool) -> list[str]:
     secrets = [layout.key_file(name), former, layout.certificate_key(name), layout.group_secret(name)]
     return [
         layout.rank_file(name),
+        layout.supervisor_file(name),
         layout.taken_back(name),
         *secrets,
         layout.certificate_file(name),

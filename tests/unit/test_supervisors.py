@@ -1,0 +1,149 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A release of the supervisor: it lies beside the ones before, and a service takes it at its next start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import changed_services, service_starts
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services import supervisors
+from ansible_collections.gb10.fleet.plugins.modules import supervisor_cleanup
+from drift_fleet import planned
+
+OLD, NEW = "rank-000000000001", "rank-000000000002"
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    yield
+    for cached in (supervisors.program, supervisors.language):
+        cached.cache_clear()
+
+
+def released(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    """As if the next release had a comment more in a file of the supervisor."""
+    shipped = supervisors.shipped
+    more = f"/rank/{file}"
+    monkeypatch.setattr(
+        supervisors, "shipped", lambda path: shipped(path) + ("# more\n" if path.endswith(more) else "")
+    )
+    for cached in (supervisors.program, supervisors.language):
+        cached.cache_clear()
+
+
+def services(plan: Any) -> dict[tuple[str, str], Any]:
+    return {(host, one["name"]): one for host, part in plan["hosts"].items() for one in part["services"]}
+
+
+def test_a_changed_supervisor_alone_starts_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = planned()
+    released(monkeypatch, "judge.py")
+    after = planned()
+    was, now = services(before), services(after)
+    assert was.keys() == now.keys() and was
+    for key, one in now.items():
+        changed = [path for path, file in one["files"].items() if was[key]["files"].get(path) != file]
+        assert changed == [layout.supervisor_file(one["name"])]
+        assert one["definition"] == was[key]["definition"]
+        result = {"item": one["name"], "changed": True, "changed_files": changed}
+        read = {one["name"]: {"newer": "", "other_image": False}}
+        assert changed_services([one], [{"results": [result]}], read) == []
+        [start] = service_starts([one])
+        assert not [path for path in start["files"] if path.startswith(layout.LIBRARY) or path in changed]
+    folders = [{*plan["hosts"]["titan"]["supervisor"]["files"]} for plan in (before, after)]
+    assert not folders[0] & folders[1]  # the one that runs keeps its files
+
+
+def test_a_group_starts_anew_where_its_supervisors_would_not_understand_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    was = services(planned())
+    released(monkeypatch, "wire.py")
+    for key, one in services(planned()).items():
+        assert (one["definition"] == was[key]["definition"]) == (one["ranks"] == 1)
+
+
+def test_a_changed_unit_changes_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    was = services(planned())
+    monkeypatch.setattr("ansible_collections.gb10.fleet.plugins.module_utils._plan.unit.OWN_OOM_SCORE_ADJ", -400)
+    now = services(planned())
+    assert not [key for key, one in now.items() if one["definition"] == was[key]["definition"]]
+
+
+def test_a_service_finds_the_supervisor_that_its_host_has() -> None:
+    plan = planned()
+    mine = plan["hosts"]["titan"]
+    one = mine["services"][0]
+    unit = one["files"][f"{layout.UNITS}/{one['unit']}"]["content"]
+    assert f"EnvironmentFile={layout.supervisor_file(one['name'])}\n" in unit
+    folder = one["files"][layout.supervisor_file(one["name"])]["content"].split("PYTHONPATH=")[1].strip()
+    assert {f"{folder}/gids.py", f"{folder}/gb10_rank/supervise.py"} <= {*mine["supervisor"]["files"]}
+
+
+FORMER_UNIT = f"WorkingDirectory={layout.LIBRARY}\nExecStart=/usr/bin/python3 -m gb10_rank.supervise /x\n"
+
+
+@pytest.mark.parametrize(
+    ("texts", "processes", "gone"),
+    [
+        ([], [], ["gb10_rank", "gids.py", OLD, NEW]),
+        ([f"PYTHONPATH={layout.LIBRARY}/{NEW}\n"], [], ["gb10_rank", "gids.py", OLD]),
+        (
+            [f"PYTHONPATH={layout.LIBRARY}/{NEW}\n"],
+            [("/", f"A=b\0PYTHONPATH={layout.LIBRARY}/{OLD}\0")],
+            ["gb10_rank", "gids.py"],
+        ),
+        ([FORMER_UNIT], [], [OLD, NEW]),
+        ([], [(layout.LIBRARY, "PATH=/bin\0")], [OLD, NEW]),
+        # another program's folder in the library
+        ([f"WorkingDirectory={layout.LIBRARY}/peer\n"], [], ["gb10_rank", "gids.py", OLD, NEW]),
+    ],
+)
+def test_a_supervisor_goes_when_nothing_uses_it(texts: list[str], processes: list[Any], gone: list[str]) -> None:
+    there = ["memory_guard.py", "gb10_rank", "gids.py", NEW, OLD, "peer"]
+    assert supervisors.unused(there, texts, processes) == sorted(gone)
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("LIBRARY", "UNITS", "SERVICES", "SECRETS"):
+        monkeypatch.setattr(layout, name, str(tmp_path / name))
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(supervisors, "_processes", list)
+    for folder in (OLD, NEW):
+        (tmp_path / "LIBRARY" / folder / "gb10_rank").mkdir(parents=True)
+        (tmp_path / "LIBRARY" / folder / "gids.py").touch()
+    (tmp_path / "LIBRARY" / "gids.py").touch()
+    (tmp_path / "SERVICES" / "chat.supervisor").write_text(f"PYTHONPATH=/usr/local/lib/gb10-fleet/{NEW}\n")
+    return tmp_path
+
+
+def cleaned(capsys: pytest.CaptureFixture[str], *, check: bool = False) -> list[str]:
+    with patch_module_args({"_ansible_check_mode": check}), pytest.raises(SystemExit):
+        supervisor_cleanup.main()
+    found = json.loads(capsys.readouterr().out)
+    assert found["changed"] == bool(found["removed"])
+    return [Path(path).name for path in found["removed"]]
+
+
+def test_a_host_keeps_what_it_uses(host: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cleaned(capsys, check=True) == ["gids.py", OLD]
+    assert (host / "LIBRARY" / OLD).is_dir()
+    assert cleaned(capsys) == ["gids.py", OLD]
+    assert [path.name for path in (host / "LIBRARY").iterdir()] == [NEW]
+    assert cleaned(capsys) == []
+
+
+def test_a_way_back_keeps_its_supervisor(host: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = host / "SECRETS" / ".way-back" / "chat"
+    kept.mkdir(parents=True)
+    (kept / "3").write_text(f"PYTHONPATH=/usr/local/lib/gb10-fleet/{OLD}\n")
+    assert cleaned(capsys) == ["gids.py"]
