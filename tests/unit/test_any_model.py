@@ -295,7 +295,14 @@ FILES = {
     "model-00002-of-00002.safetensors": b"x" * 50,
     "consolidated.safetensors": b"x" * 150,
     "original/model.safetensors": b"x" * 150,
-    "model.safetensors.index.json": b'{"weight_map": {"mtp.fc.weight": "a", "model.layers.0.x": "b"}}',
+    "model.safetensors.index.json": json.dumps(
+        {
+            "weight_map": {
+                "mtp.w": "model-00001-of-00002.safetensors",
+                "model.layers.0.x": "model-00002-of-00002.safetensors",
+            }
+        }
+    ).encode(),
 }
 
 

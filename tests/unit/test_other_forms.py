@@ -209,3 +209,32 @@ def test_a_gguf_file_of_another_type_is_no_model(tmp_path: Path, kind: str, base
     with pytest.raises(FleetError) as refusal:
         read_folder(tmp_path, "someone/it", "a folder")
     assert named in str(refusal.value) and "lookup" not in str(refusal.value)
+
+
+SHARDS = {f"model-{at:05d}-of-00003.safetensors": 5 * GB for at in (1, 2, 3)}
+WITHOUT_THIRD = {name: size for name, size in SHARDS.items() if "00003-of" not in name}
+
+
+def index_of(*files: str) -> dict[str, Any]:
+    return {"metadata": {}, "weight_map": {f"model.layers.{at}.w": name for at, name in enumerate(files)}}
+
+
+@pytest.mark.parametrize("index", [{}, index_of(*SHARDS)])
+def test_a_model_without_all_its_files_is_refused(index: dict[str, Any]) -> None:
+    files = {"model.safetensors.index_json": index} if index else {}
+    with pytest.raises(FleetError) as problem:
+        read(WITHOUT_THIRD, config_json=SMALL, **files)
+    assert problem.value.findings[0].found == "no model-00003-of-00003.safetensors"
+
+
+def test_what_the_index_does_not_name_is_not_loaded() -> None:
+    beside = {**SHARDS, "model-old.safetensors": 40 * GB, "optimizer.safetensors": 9 * GB}
+    files = {"model.safetensors.index_json": index_of(*SHARDS)}
+    assert read(beside, config_json=SMALL, **files)["weights_bytes"] == 15 * GB
+    assert read(SHARDS, config_json=SMALL)["weights_bytes"] == 15 * GB
+
+
+@pytest.mark.parametrize("folder", ["original/", "onnx/"])
+def test_shards_below_a_folder_are_none_of_the_models(folder: str) -> None:
+    other = {f"{folder}model-00001-of-00009.safetensors": GB, "model.safetensors": GB}
+    assert read(other, config_json=SMALL)["weights_bytes"] == GB

@@ -14,7 +14,7 @@ from ..._base.place import Place
 from ..._base.schema import Spec, check
 from .gguf import GgufError, facts_of, projector_of, read_header
 from .gguf_files import meant, projector_file, whole_files
-from .other_forms import ADAPTER, gguf_form, other_form, weights_of
+from .other_forms import ADAPTER, gguf_form, missing_shards, other_form, weights_of
 from .stored import GGUF, shards_of
 
 CONFIG, QUANTIZATION, INDEX = "config.json", "hf_quant_config.json", "model.safetensors.index.json"
@@ -136,12 +136,24 @@ def checkpoint_of(
     quantization = _object(texts[QUANTIZATION], QUANTIZATION, repository, source) if QUANTIZATION in texts else {}
     tokenizer = _object(texts[TOKENIZER], TOKENIZER, repository, source) if TOKENIZER in texts else {}
     index = _object(texts[INDEX], INDEX, repository, source) if INDEX in texts else {}
+    named = index.get("weight_map")
+    shards = {str(file) for file in named.values()} if isinstance(named, Mapping) else set()
+    if missing := missing_shards(sizes, shards):
+        raise FleetError(
+            error(
+                "model-read",
+                f"{repository}, from {source}",
+                found=f"no {missing[0][:100]}{f' and {len(missing) - 1} more' if missing[1:] else ''}",
+                expected="each file of weights that its index or the numbers of the others name",
+                remedy="name a commit that holds them all, or fetch the folder again",
+            )
+        )
     raw = {
         "repository": repository,
         "revision": revision,
         "config": {**config, **(header or {})},
         "quantization": quantization,
-        "weights_bytes": weights_of(sizes) or None,
+        "weights_bytes": weights_of(sizes, shards) or None,
         "gated": answered.get("gated") not in (None, False),
         "task": answered.get("pipeline_tag"),
         "library": answered.get("library_name"),

@@ -3,7 +3,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from .config import ConfigJson
@@ -13,6 +13,7 @@ ADAPTER = "adapter_config.json"
 _NO_WEIGHTS = re.compile(r"(openvino_|ggml-|training_args|optimizer|scheduler).*\.bin$")
 # Beside the safetensors of the hub's form some publishers ship the same weights in their own.
 _SAME_AGAIN = ("consolidated", "original", "adapter_")
+_SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.safetensors")
 # By a part of a file's name, in this order.
 _OTHERS = {
     r"\.nemo$": "NVIDIA NeMo",
@@ -39,15 +40,38 @@ class OtherForm(NamedTuple):
     remedy: str
 
 
-def weights_of(sizes: Mapping[str, int]) -> int:
-    """The weights as they are loaded: those at the top, each once."""
+def weights_of(sizes: Mapping[str, int], index: Collection[str] = ()) -> int:
+    """The weights as they are loaded: those at the top, each once.
+
+    index: the files that the index of the safetensors names. vLLM loads no others beside them
+    (model_executor/model_loader/weight_utils.py, filter_duplicate_safetensors_files, 0.33.0).
+    """
     files = [name for name in sizes if "/" not in name and not _NO_WEIGHTS.match(name)]
+    if named := [name for name in files if name in index]:
+        return sum(sizes[name] for name in named)
     for again in (False, True):
         for ending in (".safetensors", ".bin"):
             main = [name for name in files if name.endswith(ending) and name.startswith(_SAME_AGAIN) is again]
             if main:
                 return sum(sizes[name] for name in main)
     return 0
+
+
+def missing_shards(sizes: Mapping[str, int], index: Collection[str]) -> list[str]:
+    """Files of safetensors that belong to a model and are not there, by its index, or else by their numbers.
+
+    Of each row of numbers the first that lacks. vLLM raises FileNotFoundError for a file of the index, and loads a
+    part of numbered ones (weight_utils.py, 0.33.0).
+    """
+    there = {name for name in sizes if "/" not in name and name.endswith(".safetensors")}
+    if not there or index:
+        return sorted(set(index) - there) if there else []
+    numbers: dict[tuple[str, str], set[int]] = {}
+    for name in there:
+        if match := _SHARD.fullmatch(name):
+            numbers.setdefault((match[1], match[3]), set()).add(int(match[2]))
+    lacking = {key: next(at for at in range(1, len(seen) + 2) if at not in seen) for key, seen in numbers.items()}
+    return sorted(f"{of}-{at:05d}-of-{last}.safetensors" for (of, last), at in lacking.items() if at <= int(last))
 
 
 def other_form(
