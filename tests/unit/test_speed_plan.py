@@ -92,6 +92,15 @@ def test_figures_of_other_hosts_are_not_this_plans() -> None:
     assert one.index("decode 28.41") < one.index("decode 43.58")
 
 
+def test_a_figure_without_its_number_of_hosts_is_not_this_plans() -> None:
+    plan = json.loads(json.dumps(planned("qwen3.6-27b-nvfp4")))
+    for row in plan["services"]["s"]["measured"]:
+        del row["hosts"]
+    text = as_text(plan, ["titan"], width=400)
+    assert "elsewhere  decode 28.41" in text and "number of hosts not stated" in text
+    assert "measured   decode" not in text
+
+
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_each_figure_of_a_recipe_names_its_number_of_hosts(name: str) -> None:
     assert all("hosts" in row for row in RECIPES[name].get("measured") or ())

@@ -254,6 +254,7 @@ def _recipe(service: ServicePlan, width: int) -> Iterator[str]:
     for label, row in sorted(((_label(row, service), row) for row in service["measured"]), key=_of_label):
         known = row.get("drafts") and not row.get("accepted") and row["what"] == "decode"
         drafts = f"; {row.get('drafts')} drafts, no acceptance stated" if known else ""
+        drafts += "" if row.get("hosts") else "; number of hosts not stated"
         shown = f"{row['what']} {row['value']:g} {row['unit']} ({row['conditions']}{drafts}); {row['source']}"
         yield _wrapped(f"{label:<11}{shown}", width, indent)
 
@@ -267,7 +268,7 @@ def _of_label(labelled: tuple[str, Measured]) -> int:
 
 
 def _label(row: Measured, service: ServicePlan) -> str:
-    if row.get("hosts", len(service["hosts"])) != len(service["hosts"]):
+    if row.get("hosts") != len(service["hosts"]):
         return "elsewhere"
     ours, theirs = (_minor(release) for release in (service["image"]["release"], row.get("release")))
     return "older" if ours and theirs and theirs < ours else "measured"
