@@ -76,6 +76,17 @@ def test_bytes_follow_the_files_and_not_a_name() -> None:
     assert shape_of({"architectures": ["X"]}, None) is None
 
 
+def test_a_file_that_explains_too_little_gives_no_forecast() -> None:
+    """Falcon 7B, whose config.json leaves its MLP and its single KV head unnamed: 14.4 GB, 6 GB of them explained."""
+    config = {
+        **{"architectures": ["FalconForCausalLM"], "model_type": "falcon", "hidden_size": 4544, "vocab_size": 65024},
+        **{"num_attention_heads": 71, "num_hidden_layers": 32, "multi_query": True, "parallel_attn": True},
+    }
+    assert shape_of(config, 14_400_000_000) is None
+    assert shape_of({**config, "torch_dtype": "float32"}, 14_400_000_000) is not None
+    assert shape_of(config, None) is not None
+
+
 def test_the_plan_shows_what_to_expect() -> None:
     of = planned("qwen3.6-27b-nvfp4")["services"]["s"]["speed"]
     assert of["alone"]["low"] < of["alone"]["decode"] < of["alone"]["high"] and of["together"]["requests"] == 8
