@@ -24,24 +24,24 @@ from lab.vllm import images
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW, HEALTHY = "titan", "spark-2"
-SERVICES = {"chat": SLOW, "same": HEALTHY}
+SERVICES = {"chat": (SLOW, 8000), "same": (HEALTHY, 8001)}
 # The middle of what the plan expects of this model; the slow machine takes so many times as long.
 TOKENS_S, TIMES = 45.0, 73.9 / 42.7
 WEIGHTS = 3_440_000_000
 LOAD = ("prompts=256", "concurrency=1", "answer=32", "rounds=5")
 
 
-def _service(host: str) -> dict[str, Any]:
+def _service(host: str, port: int) -> dict[str, Any]:
     return {
         "recipe": "a-model",
         "hosts": [host],
-        "port": 8000,
+        "port": port,
         "listen": "127.0.0.1",
         "workload": {"max_model_len": 1024, "max_num_seqs": 8, "pool": "256 MiB"},
         "silence": {"catalogue-unknown-variable": "the stand-in's own"},
         "env": {
             "VLLM_STAND_IN_DECODE_SECONDS": f"{1 / TOKENS_S:.4f}",
-            "VLLM_STAND_IN_SLOW_HOST": f"{SLOW}={TIMES:.3f}",
+            "VLLM_STAND_IN_SLOW_PORT": f"8000={TIMES:.3f}",
         },
         "image": {
             "reference": "gb10-lab/vllm-stand-in:0.32.0",
@@ -72,7 +72,7 @@ class Owner:
         self.declared = {
             "fleet_fabric": None,
             "fleet_host": {"memory_kib": 18 << 20},
-            "fleet_services": {name: _service(host) for name, host in SERVICES.items()},
+            "fleet_services": {name: _service(*where) for name, where in SERVICES.items()},
         }
 
     def play(self, playbook: str, *extra: str) -> str:

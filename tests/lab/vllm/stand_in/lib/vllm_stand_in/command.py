@@ -10,7 +10,6 @@ import json
 import math
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -36,8 +35,9 @@ PREFILL_SECONDS = "VLLM_STAND_IN_PREFILL_SECONDS"
 DECODE_SECONDS = "VLLM_STAND_IN_DECODE_SECONDS"
 # The same with the fastest options; others make it slower (speed.py).
 OPTIONS = "VLLM_STAND_IN_OPTIONS"
-# HOST=TIMES: each token of an answer takes so many times as long on that host, as on a machine that is slow.
-SLOW_HOST = "VLLM_STAND_IN_SLOW_HOST"
+# PORT=TIMES: a token takes so many times as long at that port. The port is what tells two machines apart that serve
+# the same with the same variables: a container knows no name of its host.
+SLOW_PORT = "VLLM_STAND_IN_SLOW_PORT"
 # An image whose variant has this name starts no engine.
 _VARIANT, _BROKEN = Path("/etc/gb10-lab-variant"), "broken"
 _KV_CACHE_BYTES = 32 << 20
@@ -159,9 +159,9 @@ def _model(asked: argparse.Namespace) -> dict[str, Any]:
     raise StartError(f"no config.json for '{name}': it is neither a folder nor in the cache {home}")
 
 
-def _times_as_long() -> float:
-    host, _, times = os.environ.get(SLOW_HOST, "").partition("=")
-    return float(times) if times and host == socket.gethostname() else 1.0
+def _times_as_long(port: int | None) -> float:
+    slow, _, times = os.environ.get(SLOW_PORT, "").partition("=")
+    return float(times) if times and slow == str(port) else 1.0
 
 
 def _answer(asked: argparse.Namespace, model: dict[str, Any], core: EngineProcess) -> int:
@@ -176,7 +176,7 @@ def _answer(asked: argparse.Namespace, model: dict[str, Any], core: EngineProces
         keys=arguments.api_keys(asked),
         engine=core,
         metrics=Metrics(names[0]),
-        pace_s=_times_as_long() * float(os.environ.get(DECODE_SECONDS, "0"))
+        pace_s=_times_as_long(asked.port) * float(os.environ.get(DECODE_SECONDS, "0"))
         + float(os.environ.get(OPTIONS, "0")) * slowness(vars(asked)),
         middleware=middleware.load(asked.middleware or ()),
     )
