@@ -90,7 +90,7 @@ Docker can't give the container the GPU
    libnvidia-ml\.so|/dev/nvidia|libcuda\.so
 the engine sees no GPU that it can use -> restart the host; `ansible-playbook gb10.fleet.doctor` looks at its driver
    driver version is insufficient|NVIDIA driver|No CUDA (?:GPUs|devices)|no CUDA-capable device|infer device type
-   is/are busy
+   is/are busy|available devices: 0
    not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)|NVMLError|NVML|CUDA initialization
    No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available|invalid device ordinal
    system has unsupported
@@ -119,7 +119,7 @@ the engine does not know an option -> take it out of the recipe, or take an imag
 the engine does not know a parser of tools or reasoning -> write one that the image's release has in the recipe
    (?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser|ReasoningParser
 its port is taken -> `ss -ltnp` says who has it; stop that, or declare another port
-   already running at|[Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated
+   Ports are not available|already running at|[Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated
    [Pp]ort \d+ (?:is|was) (?:already |not )?(?:in use|taken|available)|cannot assign requested address|Errno 99
 the pool has fewer blocks than requests that may run at once -> lower max-num-seqs, or give the pool more memory
    max_num_seqs.*blocks|[Mm]amba cache blocks|num_gpu_blocks|alloc_req_slots
@@ -131,13 +131,13 @@ NCCL finds no RDMA device or interface -> `ansible-playbook gb10.fleet.doctor`; 
    any NET plugin|No device found|no socket interface|SOCKET_IFNAME|Unable to find (?:interface|address)
    class/infiniband|NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known
 RDMA between the ranks fails -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
-   ibv_\w+|IBV_WC|NET/IB|completion .*status|[Rr]etry (?:count|exceeded)|libibverbs|RDMA|nvidia_peermem|\bGDR
+   ibv_\w+|IBV_WC|NET/IB|completion .*status|[Rr]etry (?:count(?:er)? )?exceeded|libibverbs|RDMA|nvidia_peermem|\bGDR
 the container's /dev/shm has no room -> remove what dead engines left in /dev/shm (`ls -l /dev/shm`), or enlarge it
    /dev/shm|shm-size|shared memory segment|Bus error|SIGBUS|shm_open|shared memory.*(?:space|room|small)|ShmRing|psm_
 a disk is full -> `df -h` says which; make room there
-   [Nn]o space left|Errno 28|ENOSPC|[Dd]isk quota
+   ^(?!.*(?:/cgroup|inotify)).*(?:[Nn]o space left|Errno 28|ENOSPC)|[Dd]isk quota
 a limit of the container is too low -> raise it (`--ulimit nofile`, `--pids-limit`)
-   [Tt]oo many open files|Errno 24|can't start new thread|Resource temporarily unavailable|Errno 11
+   [Tt]oo many open files|Errno 24|can't start new thread|[Rr]esource temporarily unavailable|Errno 11\b|inotify
 memory ran out -> plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)
    [Oo]ut of memory|OutOfMemory|std::bad_alloc|[Cc]annot allocate memory|failed to allocate|unable to allocate
    can't allocate|MemoryError|not enough memory|MemoryAllocation|ALLOC_FAILED|Errno 12|memory monitor|alloc.*failed
@@ -169,9 +169,6 @@ a kernel failed on the GPU -> `journalctl -k -g NVRM` shows the driver's words; 
    (?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
 CUDA failed -> restart the host; then `ansible-playbook gb10.fleet.doctor` looks at its driver
    CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
-the engine crashed -> take another build of the image; a report belongs to the engine's project
-   [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
-   panicked|PanicException|GGML_ASSERT|: Assertion [`'].* failed|terminate called
 the image's release does not know the model -> take an image of a release that has it, or another recipe
    does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
    architecture \S+ is not supported|unknown projector
@@ -182,7 +179,11 @@ the checkpoint, its config and the image's release do not fit together -> take a
    tensor a .* must match|missing tensor|number of tensors|loading model vocabulary|not found in model
    vocab type must match
    wrong (?:array |element )*type|loaded_weight|param_data|Missing key|Unexpected key|load weight|weights of size
-   has no attribute|^KeyError: |No \w+ layers found
+   (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute|^KeyError: |No \w+ layers found
+the engine crashed -> take another build of the image; a report belongs to the engine's project
+   [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
+   has no attribute|^(?:IndexError|UnboundLocalError|NameError|RecursionError|ZeroDivision)|'NoneType'
+   panicked|PanicException|GGML_ASSERT|: Assertion [`'].* failed|terminate called
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error
 the engine refuses a setting -> change it in the recipe, and run site.yml
@@ -192,6 +193,8 @@ the engine refuses a setting -> change it in the recipe, and run site.yml
    has been removed|limit allowed
    [Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found|requires\b|overflow
    ^(?:ValueError|NotImplemented)
+Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
+   docker: Error response|OCI runtime
 """
 
 
@@ -245,13 +248,13 @@ _WRAPPER = re.compile(
     r"root cause|[Ss]ee (?:the )?stack trace|stack trace above|Worker failed with error|[Ee]xecutor worker returned|"
     r"EngineDead|EngineCore (?:encountered|failed to start)|RayTaskError|SystemExit|KeyboardInterrupt|CancelledError|"
     r"BrokenPipe|ZMQError(?!: Address)|Executor failed|^EOFError$|"
-    r"ChildFailedError|CalledProcessError|ProcessRaisedException|ProcessExited|scheduler died|"
+    r"ChildFailedError|ProcessRaisedException|ProcessExited|scheduler died|"
     r"(?:[Cc]ore|[Pp]roc|[Ww]orker|[Ee]xecutor|:) [Ii]nitialization failed\.?$|^[Ii]nitialization failed|"
     r"Server process|[Ee]ngine process failed|RequestException|Received sigquit|"
     r"output_handler failed|died unexpectedly|cancelled|Leaking|leaked|resource_tracker|is not a fatal"
 )
 # What says that NCCL or CUDA failed, and leaves the reason to others.
-_WEAK = re.compile(r"CUDA error$|NCCL error|DistBackendError|ncclSystemError|ncclInternalError")
+_WEAK = re.compile(r"CalledProcessError|CUDA error$|NCCL error|DistBackendError|ncclSystemError|ncclInternalError")
 # A line that is a statement by itself: an error's level, an assertion, C++'s words of an exception, NCCL's warnings.
 _NATIVE = re.compile(
     r"docker: |ssh: |\s*what\(\): |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|\S+\.(?:cpp|cu|cc|c|"
