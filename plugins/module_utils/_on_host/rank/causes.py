@@ -60,7 +60,7 @@ the model's folder is not there, or its config or tokenizer can't be read
 -> run site.yml, which brings files that are missing or damaged
    Invalid repository ID or local directory|(?<!or )not a (?:local folder|valid model identifier|directory)
    does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON|JSONDecode
-   Unrecognized model in|Could not locate|(?<!pre-)[Tt]okenizer(?! class|sBackend)|untagged enum|ModelWrapper
+   Unrecognized model in|Could not locate|(?<!pre-)[Tt]okenizer(?! class|sBackend|\.ggml)|untagged enum|ModelWrapper
    did not match any variant|[Cc]an't load (?:the configuration|[\w ]+ for ')|[Uu]nrecognized \w+ processor
    EOF while parsing|Expecting value: line|config file exists|sentencepiece|tiktoken
    model.*(?:path|folder|directory).*(?:not exist|not found)
@@ -77,7 +77,7 @@ the image has no kernel for this GPU -> take an image that is built for GB10 (sm
    PTXAS|ptxas fatal|No supported CUDA arch|kernel image is invalid|load any common_ops|compute capability
    CUDA capability|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources
    out of resource: shared memory|NoKernel|[Nn]o valid .*(?:kernel|backend)|requires? (?:GPUs? with )?(?:SM|sm)
-   for Blackwell
+   for Blackwell|Invalid thread config|No \w+ (?:MoE )?backend
    No operator found|device with capability|PassManager
    invalid device function|device capability|MLIRError|allocator was set
 the image is for another kind of processor -> take an image for arm64
@@ -115,7 +115,7 @@ the image lacks a program or library, or has another build of it -> take another
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
    invalid argument \S+ for "-
    unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option
-   unknown flag|unexpected keyword argument|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
+   unknown flag|(?:[Cc]onfig|Args|main|serve)\w*(?:\.__init__)?\(\) got an unexpected keyword|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
 the engine does not know a parser of tools or reasoning -> write one that the image's release has in the recipe
    (?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser|ReasoningParser
 its port is taken -> `ss -ltnp` says who has it; stop that, or declare another port
@@ -157,6 +157,8 @@ fewer ranks have joined than the service needs -> `ansible-playbook gb10.fleet.s
    larger than the number of available GPU|required resources|[Ww]orld size(?!.* divi)|nnodes (?!.*divi)|mpiSize
 one step took longer than the engine waits for -> raise it (docs/explanation/cluster.md), or find what holds the ranks
    Watchdog timeout|RPC call to \w+ timed out|execute_model timed out
+a process of Ray ended -> the other ranks may say why: `ansible-playbook gb10.fleet.status`
+   Some Ray subprocesses
 a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other ranks, gb10.fleet.doctor the fabric
    GCS (?:at|server|within)|[Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)
    ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
@@ -171,18 +173,18 @@ CUDA failed -> restart the host; then `ansible-playbook gb10.fleet.doctor` looks
    CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
 the image's release does not know the model -> take an image of a release that has it, or another recipe
    does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
-   architecture \S+ is not supported|unknown projector
+   architecture \S+ is not supported|invalid gg(?:ml|uf) type|unknown projector
    not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|No processor registered
    failed to be inspected|ForCausalLM|ForConditionalGeneration|not a multimodal
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
-   tensor a .* must match|missing tensor|number of tensors|loading model vocabulary|not found in model
+   tensor a .* must match|(?:missing|find) tensor|[Ii]nput tensor|same dtype|mat1 and mat2|number of tensors|loading model vocabulary|not found in model
    vocab type must match
    wrong (?:array |element )*type|loaded_weight|param_data|Missing key|Unexpected key|load weight|weights of size
    (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute|^KeyError: |No \w+ layers found
 the engine crashed -> take another build of the image; a report belongs to the engine's project
    [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
-   has no attribute|^(?:IndexError|UnboundLocalError|NameError|RecursionError|ZeroDivision)|'NoneType'
+   has no attribute|^(?:TypeError|IndexError|UnboundLocalError|NameError|RecursionError|ZeroDivision)|'NoneType'
    panicked|PanicException|GGML_ASSERT|: Assertion [`'].* failed|terminate called
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error
@@ -190,11 +192,11 @@ the engine refuses a setting -> change it in the recipe, and run site.yml
    error: argument|while handling argument|invalid choice|validation error|must be|should be|(?<!un)expected
    not supported|unsupported
    [Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|does not support|not allowed
-   has been removed|limit allowed
+   has been removed|limit allowed|Do not set
    [Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found|requires\b|overflow
    ^(?:ValueError|NotImplemented)
 Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
-   docker: Error response|OCI runtime
+   Error response from daemon|OCI runtime
 """
 
 
@@ -221,7 +223,7 @@ _ELSEWHERE = re.compile(
 # The time, process, level and place that engines write before their words.
 _TIME = r"\d{2,4}[-/]\d\d(?:[-/]\d{2,4})?[-T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:[+-]\d{4}|Z)?"
 _BEFORE = re.compile(
-    rf"(?:\([\w.:-]+(?: [\w.:=-]+)?[ ,]*(?:pid|ip)=[^)]*\)|\[rank\d+\]:|\[{_TIME}[^\]]*\]|{_TIME}|"
+    rf"(?:\((?:raylet|[\w.:-]+(?: [\w.:=-]+)?[ ,]*(?:pid|ip)=[^)]*)\)|\[rank\d+\]:|\[{_TIME}[^\]]*\]|{_TIME}|"
     r"\[(?:TensorRT-LLM|TRT-LLM|RANK \d+|ERROR|E)\]|(?:ERROR|CRITICAL|FATAL)(?::(?: {3})?|\b)|"
     r"\[[\w./-]+\.\w+:\d+\])(?: |$|(?=\[))|"
     r"\d+\.\d\d\.\d{3}\.\d{3} (?:[EF] +(?:(?:srv|cmn|slot|que) +)?)?"
@@ -251,7 +253,7 @@ _WRAPPER = re.compile(
     r"ChildFailedError|ProcessRaisedException|ProcessExited|scheduler died|"
     r"(?:[Cc]ore|[Pp]roc|[Ww]orker|[Ee]xecutor|:) [Ii]nitialization failed\.?$|^[Ii]nitialization failed|"
     r"Server process|[Ee]ngine process failed|RequestException|Received sigquit|"
-    r"output_handler failed|died unexpectedly|cancelled|Leaking|leaked|resource_tracker|is not a fatal"
+    r"output_handler failed|KeyError: '/psm_|died unexpectedly|cancelled|Leaking|leaked|resource_tracker|is not a fatal"
 )
 # What says that NCCL or CUDA failed, and leaves the reason to others.
 _WEAK = re.compile(r"CalledProcessError|CUDA error$|NCCL error|DistBackendError|ncclSystemError|ncclInternalError")
@@ -260,9 +262,10 @@ _NATIVE = re.compile(
     r"docker: |ssh: |\s*what\(\): |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|\S+\.(?:cpp|cu|cc|c|"
     r"h):\d+: |"
     r"(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|.*couldn't|"
-    r".*error loading model|There are not enough|\[Errno \d|"
-    r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends)|"
-    r".*: (?:invalid|cannot|unable|missing)|exec |.*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
+    r".*error loading model|There are not enough|The node with|Some Ray subprocesses|\[Errno \d|"
+    r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid)|"
+    r".*: (?:invalid|cannot|unable|missing)|exec |nvidia-container-cli: |Encountered an error|Value '|"
+    r"(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |.*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
     r".*(?:noticed that process|[Uu]nable to|[Tt]imeout|timed out|[Ff]atal|CRITICAL|panicked at|[Oo]ut of memory)"
 )
 _OF_LOADING = re.compile(
