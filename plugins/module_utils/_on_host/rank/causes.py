@@ -77,7 +77,7 @@ the image has no kernel for this GPU -> take an image that is built for GB10 (sm
    PTXAS|ptxas fatal|No supported CUDA arch|kernel image is invalid|load any common_ops|compute capability
    CUDA capability|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources
    out of resource: shared memory|NoKernel|[Nn]o valid .*(?:kernel|backend)|requires? (?:GPUs? with )?(?:SM|sm)
-   for Blackwell|Invalid thread config|No \w+ (?:MoE )?backend
+   for Blackwell|supported in this arch|Invalid thread config|No \w+ (?:MoE )?backend
    No operator found|device with capability|PassManager
    invalid device function|device capability|MLIRError|allocator was set
 the image is for another kind of processor -> take an image for arm64
@@ -115,11 +115,13 @@ the image lacks a program or library, or has another build of it -> take another
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
    invalid argument \S+ for "-
    unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option
-   unknown flag|(?:[Cc]onfig|Args|main|serve)\w*(?:\.__init__)?\(\) got an unexpected keyword|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
+   (?:[Cc]onfig|Args|main|serve)\w*(?:\.__init__)?\(\) got an unexpected keyword
+   unknown flag|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
 the engine does not know a parser of tools or reasoning -> write one that the image's release has in the recipe
    (?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser|ReasoningParser
 its port is taken -> `ss -ltnp` says who has it; stop that, or declare another port
-   Ports are not available|already running at|[Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated
+   Ports are not available
+   already running at|[Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated
    [Pp]ort \d+ (?:is|was) (?:already |not )?(?:in use|taken|available)|cannot assign requested address|Errno 99
 the pool has fewer blocks than requests that may run at once -> lower max-num-seqs, or give the pool more memory
    max_num_seqs.*blocks|[Mm]amba cache blocks|num_gpu_blocks|alloc_req_slots
@@ -160,7 +162,8 @@ one step took longer than the engine waits for -> raise it (docs/explanation/clu
 a process of Ray ended -> the other ranks may say why: `ansible-playbook gb10.fleet.status`
    Some Ray subprocesses
 a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other ranks, gb10.fleet.doctor the fabric
-   GCS (?:at|server|within)|[Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)
+   GCS (?:at|server|within)|get system config
+   [Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)
    ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
    (?:client socket|wait|rendezvous).* ?time(?:d ?|-)out|DistNetworkError|DistStoreError|Timed out (?:after|waiting)
    connectFullMesh|with raylet|timed out during startup|start GCS|start one or more daemons
@@ -168,7 +171,7 @@ a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other 
 a kernel failed on the GPU -> `journalctl -k -g NVRM` shows the driver's words; if it comes again, take another image
    illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
    uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM|Triton Error
-   (?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
+   \.cuh?:\d+: fatal error|(?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
 CUDA failed -> restart the host; then `ansible-playbook gb10.fleet.doctor` looks at its driver
    CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
 the image's release does not know the model -> take an image of a release that has it, or another recipe
@@ -178,10 +181,12 @@ the image's release does not know the model -> take an image of a release that h
    failed to be inspected|ForCausalLM|ForConditionalGeneration|not a multimodal
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
-   tensor a .* must match|(?:missing|find) tensor|[Ii]nput tensor|same dtype|mat1 and mat2|number of tensors|loading model vocabulary|not found in model
+   tensor a .* must match|(?:missing|find) tensor|[Ii]nput tensor|same dtype|mat1 and mat2|rope_scaling|LoRA weight
+   number of tensors|loading model vocabulary|not found in model
    vocab type must match
    wrong (?:array |element )*type|loaded_weight|param_data|Missing key|Unexpected key|load weight|weights of size
-   (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute|^KeyError: |No \w+ layers found
+   (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute|^KeyError:\s
+   No \w+ layers found
 the engine crashed -> take another build of the image; a report belongs to the engine's project
    [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
    has no attribute|^(?:TypeError|IndexError|UnboundLocalError|NameError|RecursionError|ZeroDivision)|'NoneType'
@@ -237,7 +242,7 @@ _CHATTER = re.compile(
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_<][\w>]*\.)*[A-Z]\w*(?:Error|Exception|Timeout|Fault|Failure|NotFound|Interrupt|Exit|Enabled|"
-    r"Resources|Expired)(?:\([\w.]+\))?(?::\s|:?$)|Exception: "
+    r"Resources|Expired)(?:\([\w.]+\))?(?::\s|:?$|\(['\x22])|Exception: "
 )
 _CHAINED = re.compile(r"(?:During handling of the above|The above exception was the direct)")
 _NOISE = re.compile(
@@ -265,7 +270,8 @@ _NATIVE = re.compile(
     r".*error loading model|There are not enough|The node with|Some Ray subprocesses|\[Errno \d|"
     r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid)|"
     r".*: (?:invalid|cannot|unable|missing)|exec |nvidia-container-cli: |Encountered an error|Value '|"
-    r"(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |.*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
+    r"(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |.*terminated with exception|"
+    r".*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
     r".*(?:noticed that process|[Uu]nable to|[Tt]imeout|timed out|[Ff]atal|CRITICAL|panicked at|[Oo]ut of memory)"
 )
 _OF_LOADING = re.compile(
