@@ -196,6 +196,18 @@ def test_a_token_waits_for_no_other_and_what_may_be_sent_anew_is_small(folder: P
     assert sizes[0] <= 256 << 10 and sizes[1] > 32 << 20
 
 
+def test_a_supervisors_word_is_that_of_the_gateway_within_a_second(folder: Path) -> None:
+    """How fast HAProxy turns away from it and back, by its own numbers; test_gateway_real shows that it does."""
+    content = plan_of(folder)["hosts"]["titan"]["gateway"]["files"][CONFIG]["content"]
+    words = next(line.split() for line in content.splitlines() if "fastinter" in line)
+    inter, fast, down, fall, rise = (
+        int(words[words.index(word) + 1].removesuffix("ms"))
+        for word in ("inter", "fastinter", "downinter", "fall", "rise")
+    )
+    assert inter + (fall - 1) * fast < 1000
+    assert down + (rise - 1) * fast < 1000
+
+
 def test_nobody_holds_a_connection_by_silence_or_by_their_number(folder: Path) -> None:
     """Each frontend that the network reaches, by TLS or not. tests/crowd has the crowd and a real HAProxy."""
     text = config(plan_of(folder))
