@@ -2,6 +2,7 @@
 """Action of gb10.fleet.ask: a question to the service's host, its answer on the screen."""
 
 import textwrap
+import unicodedata
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -14,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless
 
 _MOST_TOKENS = 512
 _MOST_SHOWN = 600
-_WIDTH = 112
+_WIDTH, _MOST_LINES = 112, 6
 
 
 class ActionModule(Documented, Asking):
@@ -45,9 +46,13 @@ class ActionModule(Documented, Asking):
             show(f"ask it: {ask_command(options['endpoint'], service, proof['request'])}")
         for line in options["end"]:
             show(line)
-        return {"changed": False, **found}
+        # with -v Ansible shows what is returned, and obeys the half of what a terminal does
+        return {"changed": False, **found, "answer": harmless(found["answer"])}
 
 
 def _paragraph(who: str, text: str) -> str:
     words = " ".join(harmless(text).split())
-    return textwrap.fill(words, _WIDTH, initial_indent=who, subsequent_indent=" " * 6, break_long_words=False)
+    # a letter of Chinese or an emoji takes two places
+    width = _WIDTH // 2 if any(unicodedata.east_asian_width(letter) in "WF" for letter in words) else _WIDTH
+    end = {"max_lines": _MOST_LINES, "placeholder": " …"}
+    return textwrap.fill(words, width, initial_indent=who, subsequent_indent=" " * 6, **end)  # type: ignore[arg-type]

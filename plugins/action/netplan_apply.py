@@ -8,7 +8,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import outcome
 from ansible_collections.gb10.fleet.plugins.plugin_utils._new_connection import use_new_connections
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import is_brief, is_first, show
 from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal
 
 # The host decides within 90 s; an SSH attempt may outlast that by its own timeout.
@@ -27,7 +27,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if change is None or result.get("failed"):
             return result
         host = (task_vars or {})["inventory_hostname"]
-        show(f"{host}: changing the network; the host takes it back unless a new SSH connection confirms it")
+        if not is_brief() or is_first("network"):
+            show(f"{host}: changing the network; the host takes it back unless a new SSH connection confirms it")
         contact = self._confirm(change)
         if contact.phase != "confirmed":
             raise AnsibleActionFail(outcome.refusal(contact), result={"diff": result["diff"]})

@@ -19,12 +19,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.prom
 )
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import fitted, harmless, is_brief, show
 
 POLL_S = 3.0
 PROGRESS_S = 15.0
-# The longer it takes, the rarer are the lines.
-_LONGEST_PAUSE_S = 120.0
+# The longer it takes, the rarer are the lines, on the short screen much rarer.
+_LONGEST_PAUSE_S, _LONGEST_SHORT_S = 120.0, 600.0
 # What is read of a line of a start's log. An engine's own are shorter; a publisher's code may print any.
 _LONGEST_LINE = 2000
 
@@ -84,8 +84,9 @@ class ActionModule(Documented, Asking):
                     "a larger model needs a larger startup_limit_s in its recipe"
                 )
             if waited > shown:
-                shown += min(shown, _LONGEST_PAUSE_S)
-                show(f"{self._host}: {service['name']}: {waited:.0f} of at most {limit} s: {now.text[:160]}")
+                shown += min(3 * shown, _LONGEST_SHORT_S) if is_brief() else min(shown, _LONGEST_PAUSE_S)
+                words = " ".join(now.text[:160].split())
+                show(fitted(f"{self._host}: {service['name']}: {waited:.0f} of at most {limit} s: {words}"))
             time.sleep(POLL_S)
 
     @staticmethod

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is shown beside Ansible's own lines: never in the way of a program that reads them, and a refusal once."""
 
+import hashlib
+from pathlib import Path
+
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.errors import AnsibleAction
 from ansible.utils.display import Display
@@ -20,6 +23,27 @@ def show(text: str) -> None:
 
 def warn(text: str) -> None:
     Display().warning(harmless(text))
+
+
+def is_brief() -> bool:
+    """Whether the screen is the short one of `gb10`: a step of several hosts is one line of it."""
+    return str(C.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] == "brief"
+
+
+def is_first(step: str) -> bool:
+    """Whether no other host of this run has shown the step. Each has a process of its own; they share the folder."""
+    mark = Path(C.DEFAULT_LOCAL_TMP, f"shown-{hashlib.sha256(step.encode()).hexdigest()}")
+    try:
+        mark.touch(exist_ok=False)
+    except OSError as problem:
+        return not isinstance(problem, FileExistsError)
+    return True
+
+
+def fitted(text: str) -> str:
+    """As much as one line of the short screen takes."""
+    width = Display().columns if is_brief() else len(text)
+    return text if len(text) <= width else f"{text[: width - 2]} …"
 
 
 def harmless(text: str) -> str:

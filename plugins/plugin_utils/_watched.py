@@ -13,20 +13,24 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import progress_line
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import fitted, is_brief, is_first, show
 
 _LOOK_SECONDS = 3
 _LIMIT_SECONDS = 7 * 24 * 3600
-# A line every ten seconds or so is enough for hours of work.
-_LOOKS_A_LINE = 3
+# A line every ten seconds or so is enough for hours of work. On the short screen they get rarer, to one in ten minutes.
+_LOOKS_A_LINE, _LOOKS_AT_MOST = 3, 200
 # How often a job's process is missed before it is lost: one that has just ended is about to give its result.
 _MISSED = 2
 
 
 class ProgressLines:
-    """Which looks at a job are worth a line: new steps and notes at once, what has changed since then now and then."""
+    """Which looks at a job are worth a line: new steps and notes at once, what has changed since then now and then.
 
-    def __init__(self) -> None:
+    is_short: a step that another host has shown is no line of this one.
+    """
+
+    def __init__(self, is_short: bool = False) -> None:
+        self._is_short, self._pause = is_short, _LOOKS_A_LINE
         self._shown: dict[str, Any] = {}
         self._looks = 0
         self._notes = 0
@@ -39,9 +43,13 @@ class ProgressLines:
         self._notes = max(self._notes, len(notes))
         is_new = status.get("what") != self._shown.get("what")
         moved = any(status.get(key) != self._shown.get(key) for key in ("message", "done", "total"))
-        if status and (is_new or (moved and self._looks >= _LOOKS_A_LINE)):
+        if status and (is_new or (moved and self._looks >= self._pause)):
             self._shown, self._looks = status, 0
-            yield progress_line(status)
+            is_others = self._is_short and is_new and not is_first(status["what"])
+            if self._is_short:
+                self._pause = _LOOKS_A_LINE if is_new and not is_others else min(4 * self._pause, _LOOKS_AT_MOST)
+            if not is_others:
+                yield progress_line(status)
 
 
 class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
@@ -66,12 +74,12 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         self._shell(f": > {file}")
         try:
             before: dict[str, Any] = {}
-            job, missed, progress = self._start({"progress_file": file}, task_vars), 0, ProgressLines()
+            job, missed, progress = self._start({"progress_file": file}, task_vars), 0, ProgressLines(is_brief())
             while not job.get("finished") and not job.get("failed"):
                 time.sleep(_LOOK_SECONDS)
                 status, alive = self._look(file, before.get("pid"))
                 for line in progress.lines(status):
-                    self._show(f"{host}: {line}")
+                    self._show(fitted(f"{host}: {line}"))
                 before, missed = status or before, 0 if alive else missed + 1
                 job = self._poll(job, task_vars)
                 if missed == _MISSED:

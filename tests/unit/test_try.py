@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import threading
+import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -199,6 +200,33 @@ def test_a_question_goes_where_the_proof_goes() -> None:
         "stream_options": {"include_usage": True},
     }
     assert request({"body": {"model": "m", "input": "x"}}, "Why?", 9) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "x" * 4000,
+        "ab cd " * 800,
+        "\x1b[2J\x9b31m\x0b\x0c\x1c\x85\u2028\u202e" * 90,
+        "\u4e2d" * 900,
+        "\U0001f600 " * 400,
+    ],
+)
+def test_an_answer_takes_few_lines_and_no_terminal_obeys_it(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    shown: list[str] = []
+    service = {"name": "chat", "proof": {"url": "", "certificate": None, "request": {"path": "/", "body": {}}}}
+    options = {"service": service | {"key": None}, "question": "?", "spoken": None, "endpoint": "", "end": []}
+    action = ask.ActionModule.__new__(ask.ActionModule)
+    action._task = SimpleNamespace(check_mode=False)
+    monkeypatch.setattr(ask, "request", lambda *_words: {})
+    monkeypatch.setattr(ask, "show", shown.append)
+    monkeypatch.setattr(action, "ask", lambda *_words: {"answer": answer, "first_s": 1.0, "speed": None})
+    returned = action.act(options, {})["answer"]
+    assert all(letter.isprintable() for letter in returned)
+    cells = [
+        sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in line) for line in shown[1].split("\n")
+    ]
+    assert max(cells) <= 118 and len(cells) <= 6
 
 
 # gb10 -------------------------------------------------------------------------------------------------------------

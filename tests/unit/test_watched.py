@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.plugin_utils import _watched
+from ansible_collections.gb10.fleet.plugins.action import service_ready
+from ansible_collections.gb10.fleet.plugins.plugin_utils import _screen, _watched
 
 
 def status(done: int) -> str:
@@ -57,6 +61,47 @@ def test_a_new_step_is_shown_at_once() -> None:
     progress = _watched.ProgressLines()
     steps = ({"what": what, "done": 0, "total": 0, "seconds": 1} for what in ("reading", "reading", "loading"))
     assert [line for step in steps for line in progress.lines(step)] == ["reading, begun, 1 s", "loading, begun, 1 s"]
+
+
+def test_the_short_screen_has_one_line_for_a_step_of_several_hosts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(_screen.C, "DEFAULT_STDOUT_CALLBACK", "gb10.fleet.brief")
+    monkeypatch.setattr(_screen.C, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    monkeypatch.setattr(_screen.Display(), "columns", 40)
+    shown: list[str] = []
+    for host in ("spark-2", "spark-3"):
+        # half an hour of looks
+        looks = [f"{status(done * 1000)}\n" for done in range(600)]
+        action = Watched(looks, len(looks))
+        action._watch(host, None)
+        assert all(len(line) <= 40 for line in action.shown)
+        shown += action.shown
+    assert shown[0] == "spark-2: image x, 0 B of 3.8 MiB"
+    assert len(shown) <= 10
+    assert [line for line in shown if "image x, 0 B" in line] == shown[:1]
+
+
+@pytest.mark.parametrize(("callback", "most"), [("gb10.fleet.brief", 8), ("default", 40)])
+def test_half_an_hour_of_loading_is_few_lines_of_the_short_screen(
+    monkeypatch: pytest.MonkeyPatch, callback: str, most: int
+) -> None:
+    clock = itertools.count(0.0, 3.0)
+    shown: list[str] = []
+    action = service_ready.ActionModule.__new__(service_ready.ActionModule)
+    action._host = "titan"
+    words = iter(
+        [service_ready.Verdict("waiting", "loading\n" + "x" * 300)] * 600 + [service_ready.Verdict("ready", "")]
+    )
+    monkeypatch.setattr(_screen.C, "DEFAULT_STDOUT_CALLBACK", callback)
+    monkeypatch.setattr(_screen.Display(), "columns", 80)
+    monkeypatch.setattr(service_ready, "show", shown.append)
+    monkeypatch.setattr(service_ready, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _s: None))
+    monkeypatch.setattr(action, "_read", lambda *_given: ({"unit": {"restarts": 0}}, next(words)))
+    action._wait({"name": "chat", "unit": "x", "proof": {"startup_limit_s": 9000}}, {})
+    assert 3 <= len(shown) <= most
+    assert all("\n" not in line for line in shown)
+    assert callback == "default" or max(map(len, shown)) <= 80
 
 
 def test_what_is_not_as_it_should_be_is_shown_at_once_and_once() -> None:
