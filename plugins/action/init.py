@@ -10,16 +10,21 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import look
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import look, replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import read_networks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fitting import fitting, taking_over
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.trying import FOLDER
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.trying import (
+    FOLDER,
+    of_inventories,
+    running_words,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
     FLEET,
     IGNORE,
+    KEPT,
     Row,
     fits_table,
     kept_text,
@@ -45,10 +50,11 @@ def read_hosts(found: Iterable[Row], variables: dict[str, Any]) -> dict[str, Hos
     return hosts
 
 
-def _services_of(tried: Path) -> dict[str, Any]:
-    """What `try` declared in a folder of its own."""
+def _declared_by(tried: Path) -> tuple[dict[str, Any], str]:
+    """What `try` declared in a folder of its own, and the name of that inventory."""
     try:
-        found: dict[str, Any] = read_yaml((tried / FLEET).read_text("utf-8"))["fleet_services"]
+        written = read_yaml((tried / FLEET).read_text("utf-8"))
+        found: tuple[dict[str, Any], str] = written["fleet_services"], written.get("fleet_name", tried.name)
     except (OSError, ValueError, LookupError, TypeError):
         problem = f"tried: {tried / FLEET} holds no service; expected the folder that gb10.fleet.try wrote"
         raise AnsibleActionFail(f"{problem}; nothing was written; do this: -e tried={FOLDER}") from None
@@ -69,14 +75,14 @@ class ActionModule(OnController):
         proposal = replace(proposal, services={}) if tried else proposal
         words = taking_over(hosts, proposal, library) if proposal.services else {}
         files = texts(hosts, proposal, min(users, default=""), fits, words, take_over=options["adopt"] is True)
-        files |= {FLEET: kept_text(proposal, _services_of(tried), tried.name)} if tried else {}
+        files |= {FLEET: kept_text(proposal, *_declared_by(tried))} if tried else {}
         folder = Path(options["folder"]).expanduser().absolute()
         wanted = {folder / name: text for name, text in files.items()}
         if (folder / IGNORE).exists():  # the owner's, who is told by the plan what it lacks
             del wanted[folder / IGNORE]
         new = {path: text for path, text in wanted.items() if look(path, bytes)[0] != text.encode()}
         show(f"\n{read_table(hosts)}\n")
-        for note in proposal.notes:
+        for note in (*proposal.notes, *([] if tried else running_words(of_inventories(hosts), ""))):
             show(f"  {note}")
         for name, one in proposal.services.items():
             for note in one.notes if options["adopt"] else ():
@@ -89,6 +95,8 @@ class ActionModule(OnController):
             shutil.copytree(tried / ".fleet", folder / ".fleet", dirs_exist_ok=True)  # its keys
             if (tried / NAME).exists():
                 shutil.copy(tried / NAME, folder)
+            text = (tried / FLEET).read_text("utf-8")
+            replace_file(tried / FLEET, f"{text}{KEPT} {folder}\n".encode())
         written = "to be written" if self._task.check_mode else "written"
         show(f"\n{written}: " + (", ".join(str(path) for path in new) or f"nothing, {folder} has it all as it is"))
         after = "site -K" if tried else "plan, once a service stands in fleet.yml"

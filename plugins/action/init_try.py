@@ -2,6 +2,7 @@
 """Action of gb10.fleet.init_try: what is tried on machines that were read, and a yes to it. Reaches no host."""
 
 import itertools
+import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import read_networks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init import trying
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import FLEET, HOSTS, tried_texts
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import FLEET, HOSTS, KEPT, tried_texts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH, summary
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._questions import agreed
@@ -62,7 +63,7 @@ class ActionModule(OnController):
 
 def _decided(hosts: dict[str, Host], options: Options, folder: Path) -> dict[str, Any]:
     """The service, and the inventory that declares it. AnsibleActionFail where nothing can be tried."""
-    ours = _before(folder, hosts)
+    before, inventory = _before(folder, hosts)
     library, _findings = load_all([ROOT / "recipes"])
     proposal = propose(hosts, itertools.chain(*read_networks().values()), library, take_over=True)
     fabric = proposal.fabric if len(hosts) > 1 else {}
@@ -70,8 +71,9 @@ def _decided(hosts: dict[str, Host], options: Options, folder: Path) -> dict[str
         raise AnsibleActionFail(
             f"no cable joins {' and '.join(hosts)}; nothing was changed; plug it in, or try one of them alone"
         )
-    running = [one.service for one in proposal.services.values()]
-    for note in (*trying.running_words(running, ours), *(proposal.notes if fabric else ())):
+    running = [*(one.service for one in proposal.services.values()), *trying.of_inventories(hosts)]
+    name = before or trying.name_for(running, inventory)
+    for note in (*trying.running_words(running, inventory), *(proposal.notes if fabric else ())):
         show(f"  {note}")
     # Ansible's own kind of text is none that YAML writes
     model, problem = trying.named("".join(options["model"]), library) if options["model"] else ({}, "")
@@ -80,7 +82,7 @@ def _decided(hosts: dict[str, Host], options: Options, folder: Path) -> dict[str
     chosen = "" if model else trying.best(hosts, fabric, library)
     if not (model or chosen):
         raise AnsibleActionFail(f"{trying.none_fits(hosts, library)}; nothing was changed")
-    service = {**(model or {"recipe": chosen}), "hosts": [*hosts], "port": trying.port_for(running, ours)}
+    service = {**(model or {"recipe": chosen}), "hosts": [*hosts], "port": trying.port_for(running, inventory)}
     plan = trying.planned(service, hosts, fabric, library)
     if short := trying.shortage(plan):
         smaller = trying.best(hosts, fabric, library)
@@ -88,25 +90,31 @@ def _decided(hosts: dict[str, Host], options: Options, folder: Path) -> dict[str
         raise AnsibleActionFail(
             f"{options['model']} does not fit on {', '.join(hosts)}: {short}; {remedy}; nothing was changed"
         )
-    services = {trying.NAME: service}
+    services = {name: service}
     users = {one["user"] for one in options["hosts"]} - {""}
     return {
         "changed": False,
-        "texts": tried_texts(hosts, services, fabric, min(users, default="")),
-        "variables": {name: trying.variables(host, services, fabric) for name, host in hosts.items()},
+        "texts": tried_texts(hosts, services, fabric, min(users, default=""), inventory),
+        "variables": {host: trying.variables(read, services, fabric, inventory) for host, read in hosts.items()},
+        "name": name,
         "folder": str(folder),
         "spoken": trying.spoken(plan),
         "end": trying.end_lines(options["folder"], [*hosts]),
     }
 
 
-def _before(folder: Path, hosts: Mapping[str, Host]) -> dict[str, Any]:
-    """The service of a try before, in the folder that is ours alone; empty without one."""
+def _before(folder: Path, hosts: Mapping[str, Host]) -> tuple[str, str]:
+    """The service of a try before, in the folder that is ours alone, empty without one; and the inventory's name, which
+    is a new one where that service is kept."""
+    new = "", f"{trying.FOLDER}-{secrets.token_hex(3)}"
     if not (folder / HOSTS).exists():
-        return {}
+        return new
     try:
-        written = read_yaml((folder / FLEET).read_text("utf-8"))
-        found: dict[str, Any] = written["fleet_services"][trying.NAME]
+        text = (folder / FLEET).read_text("utf-8")
+        if KEPT in text:
+            return new
+        written = read_yaml(text)
+        [(name, found)] = written["fleet_services"].items()
         before = [*found["hosts"]]
     except (OSError, ValueError, LookupError, TypeError):
         raise AnsibleActionFail(
@@ -116,4 +124,4 @@ def _before(folder: Path, hosts: Mapping[str, Host]) -> dict[str, Any]:
         away = trying.end_lines(str(folder), before)[1].partition(":")[2].strip()
         problem = f"{folder} holds a try on {', '.join(before)}; nothing was changed"
         raise AnsibleActionFail(f"{problem}; take it away first: {away}; or name another folder: -e into=FOLDER")
-    return found
+    return name, written.get("fleet_name", folder.name)

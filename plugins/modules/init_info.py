@@ -38,7 +38,8 @@ RETURN = r"""
 reading:
   description: C(platform), C(memory_kib), C(free_bytes), C(management), the interfaces of default routes, C(networks)
     by interface, C(halves), C(seen), whose frames came, C(claims), the files that speak for halves, C(addresses) of
-    this host, C(serving), what serves models without what may be secret, C(ray), the heads of its Ray clusters,
+    this host, C(serving), what serves models without what may be secret, C(ours), the
+    services of inventories of this collection, C(ray), the heads of its Ray clusters,
     C(beside), other servers with what they hold in KiB.
   returned: success
   type: dict
@@ -62,6 +63,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.runnin
     beside,
     processes,
     ray_heads,
+    read_ours,
     read_serving,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import RAILS
@@ -95,6 +97,7 @@ def main() -> None:
         "claims": [{"path": file["path"], "claims": file["claims"]} for file in files if file["claims"]],
         "addresses": re.findall(r" inet ([0-9.]+)/", run(["ip", "-o", "-4", "addr"])[1]),
         "serving": read_serving(run, running),
+        "ours": read_ours(),
         "ray": [{"head": head} for head in ray_heads(running)],
         "beside": beside(running),
     }

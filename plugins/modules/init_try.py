@@ -58,6 +58,10 @@ texts:
   description: By name, the files of an inventory that declares the same.
   returned: without O(plan)
   type: dict
+name:
+  description: The service's name, which no other inventory has on these machines.
+  returned: without O(plan)
+  type: str
 folder:
   description: The folder's full name.
   returned: without O(plan)

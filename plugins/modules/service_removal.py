@@ -10,6 +10,11 @@ description:
     stopped and disabled, their container removed, and the files that were written for them. Images and weights stay.
   - The gateway is removed alike, as C(gateway). Its package stays.
   - All others are left alone, above all what another inventory wrote.
+  beside:
+    description:
+      - Removes nothing unless a unit of another inventory is on the host, which then stays as that inventory keeps it.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
@@ -43,6 +48,11 @@ removed:
   returned: success
   type: list
   elements: dict
+others:
+  description: The units of other inventories on the host, each with the inventory's name.
+  returned: success
+  type: list
+  elements: str
 """
 
 import shutil
@@ -50,6 +60,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.survey import foreign
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import read_units
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import (
     REMOVED,
@@ -64,12 +75,16 @@ def main() -> None:
             "host": {"type": "str", "required": True},
             "removal": {"type": "dict", "required": True},
             "alive": {"type": "list", "elements": "str", "required": True},
+            "beside": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     removal = module.params["removal"]
     run = {**removal, "alive": module.params["alive"]}
-    found = undeclared(read_units(), module.params["host"], run) if removal else []
+    others = foreign(run.get("inventory", ""))
+    is_beside = module.params["beside"]
+    asked = removal and (others or not is_beside)
+    found = undeclared(read_units(), module.params["host"], run) if asked else []
     leaving = [item for item in found if item.fate in REMOVED]
     diff = {"before": "".join(f"{line}\n" for item in leaving for line in _parts(item)), "after": ""}
     if not module.check_mode:
@@ -77,7 +92,13 @@ def main() -> None:
             _remove(module, item)
         if leaving:
             module.run_command(["systemctl", "daemon-reload"], check_rc=True)
-    module.exit_json(changed=bool(leaving), removed=[finding.as_dict() for finding in leaving], diff=diff)
+    if is_beside and others:
+        module.warn(
+            f"another inventory keeps this host: {', '.join(others)}; only the services of this one are removed, and "
+            "their images and models stay until it prunes [remove-beside]"
+        )
+    removed = [finding.as_dict() for finding in leaving]
+    module.exit_json(changed=bool(leaving), removed=removed, others=others, diff=diff)
 
 
 def _parts(one: Undeclared) -> list[str]:

@@ -91,6 +91,7 @@ def reading_of(host: str, shown: dict[str, Any]) -> dict[str, Any]:
     halves = [one for addresses in ports.values() for one in addresses]
     found["addresses"] = [one.partition("/")[0] for one in halves]
     found["serving"] = serving_of(shown)
+    found["ours"] = shown.get("ours", [])
     found["ray"] = [{"head": head} for head in shown.get("ray", ())]
     found["beside"] = shown.get("beside", {})
     result: dict[str, Any] = checked(FORM, {"reading": json.loads(json.dumps(found))}, host)["reading"]

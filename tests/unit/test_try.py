@@ -19,13 +19,15 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.action import ask
+from ansible_collections.gb10.fleet.plugins.action import ask, init_try
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init import trying
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, Proposal
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.running import read_ours
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
     FLEET,
     HOSTS,
+    KEPT,
     kept_text,
     tried_texts,
 )
@@ -39,7 +41,7 @@ CABLE = {"cables": [["a:1", "b:1"]]}
 
 
 def spark(address: str = "10.0.0.1", memory_kib: int = 127535084) -> Host:
-    return Host(address, {**BARE, "memory_kib": memory_kib, "serving": []})  # type: ignore[typeddict-item]
+    return Host(address, {**BARE, "memory_kib": memory_kib, "serving": [], "ours": []})  # type: ignore[typeddict-item]
 
 
 def warnings(plan: Mapping[str, Any]) -> list[str]:
@@ -115,23 +117,101 @@ def test_what_runs_keeps_its_port_and_is_named() -> None:
         {"hosts": ["a"], "port": 8000, "recipe": "gpt-oss-20b", "served_name": "oss"},
         {"hosts": ["a"], "port": 8001, "model": "x/y"},
     ]
-    assert trying.port_for(running, {}) == 8002
-    assert trying.port_for(running, {"port": 8000}) == 8000
-    of_ours, other = trying.running_words(running, {"port": 8000})
-    assert "oss on port 8000: the try before" in of_ours
-    assert "x/y on port 8001: it goes on" in other
+    assert trying.port_for(running, "fleet-try-1") == 8002
+    for one in trying.running_words(running, "fleet-try-1"):
+        assert one.endswith(": it goes on")
+
+
+def ours(service: str, inventory: str, port: int, model: str = "m") -> dict[str, Any]:
+    return {"service": service, "inventory": inventory, "port": port, "model": model}
+
+
+def test_the_try_before_is_named_and_gives_its_place_and_what_is_kept_goes_on() -> None:
+    hosts = {"a": spark(), "b": spark("10.0.0.2")}
+    hosts["a"].reading["ours"] = [ours("chat", "home", 8000), ours("try-2", "fleet-try-1", 8001)]  # type: ignore
+    hosts["b"].reading["ours"] = [ours("big", "", 8002), ours("try-2", "fleet-try-1", 0, "")]  # type: ignore
+    found = trying.of_inventories(hosts)
+    assert [*trying.running_words(found, "fleet-try-1")] == [
+        "a serves m on port 8000: chat of the inventory home; it goes on, and keeps its memory",
+        "a, b serves m on port 8001: the try before; this one takes its place",
+        "b serves m on port 8002: big of another inventory; it goes on, and keeps its memory",
+    ]
+    assert trying.port_for(found, "fleet-try-1") == 8001
+    assert trying.name_for(found, "fleet-try-1") == "try-2"
+    assert trying.name_for(found, "home") == "chat"
+    assert trying.name_for([], "fleet-try-1") == "chat"
+
+
+def action_of(monkeypatch: pytest.MonkeyPatch, folder: Path, shown: list[str]) -> init_try.ActionModule:
+    """The action, over one machine on which an inventory keeps `chat`."""
+    reading = spark().reading | {
+        "ours": [ours("chat", "home", 8000)],
+        "halves": {},
+        "seen": [],
+        "ray": [],
+        "beside": {},
+    }
+    monkeypatch.setattr(init_try, "read_hosts", lambda *_words: {"a": Host("10.0.0.1", reading)})  # type: ignore
+    monkeypatch.setattr(init_try, "load_all", lambda _folders: (LAB, []))
+    monkeypatch.setattr(init_try, "show", shown.append)
+    action = init_try.ActionModule.__new__(init_try.ActionModule)
+    action._task = SimpleNamespace(check_mode=False)
+    options = {"folder": str(folder), "plan": None, "hosts": [{"user": "anna"}], "model": "lab-tiny"}
+    action.decided = action.act(options, {"groups": {"all": ["a", "localhost"]}})  # type: ignore[attr-defined]
+    return action
+
+
+def test_a_try_beside_a_kept_service_has_a_name_a_port_and_an_inventory_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shown: list[str] = []
+    decided = action_of(monkeypatch, tmp_path, shown).decided  # type: ignore[attr-defined]
+    assert any("chat of the inventory home; it goes on" in line for line in shown)
+    assert decided["name"] == "try-2"
+    declared = decided["variables"]["a"]
+    assert declared["fleet_services"]["try-2"]["port"] == 8001
+    assert declared["fleet_name"].startswith("fleet-try-") and declared["fleet_name"] in decided["texts"][FLEET]
+
+
+def test_the_next_try_goes_by_the_names_of_the_one_before_until_that_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = action_of(monkeypatch, tmp_path, []).decided  # type: ignore[attr-defined]
+    (tmp_path / FLEET).parent.mkdir(parents=True)
+    for name, text in first["texts"].items():
+        (tmp_path / name).write_text(text)
+    again = action_of(monkeypatch, tmp_path, []).decided  # type: ignore[attr-defined]
+    assert again["variables"] == first["variables"]
+    with (tmp_path / FLEET).open("a") as file:
+        file.write(f"{KEPT} /home/anna/mine\n")
+    new = action_of(monkeypatch, tmp_path, []).decided  # type: ignore[attr-defined]
+    assert new["variables"]["a"]["fleet_name"] != first["variables"]["a"]["fleet_name"]
+
+
+def test_what_is_kept_is_read_of_its_unit_and_its_supervisors_file(tmp_path: Path) -> None:
+    (tmp_path / "gb10-service-chat.service").write_text("[X-gb10]\nInventory=home\n")
+    (tmp_path / "gb10-service-rank.service").write_text("[X-gb10]\nInventory=home\n")
+    (tmp_path / "gb10-service-odd.service").write_text("")
+    (tmp_path / "other.service").write_text("")
+    endpoint = {"url": "http://10.0.0.1:8003/v1", "model": "oss"}
+    (tmp_path / "chat.json").write_text(json.dumps({"ranks": 1, "endpoint": endpoint}))
+    (tmp_path / "rank.json").write_text(json.dumps({"ranks": 2, "endpoint": None}))
+    (tmp_path / "odd.json").write_text("{")
+    found = sorted(read_ours(tmp_path, tmp_path), key=lambda one: str(one["service"]))
+    assert found == [ours("chat", "home", 8003, "oss"), ours("odd", "", 0, ""), ours("rank", "home", 0, "")]
 
 
 # What is declared -------------------------------------------------------------------------------------------------
 
 
 def test_what_is_tried_is_an_inventory_and_can_be_kept() -> None:
-    hosts = {"a": spark(memory_kib=62800000), "b": Host("", BARE | {"serving": []})}  # type: ignore[arg-type]
+    hosts = {"a": spark(memory_kib=62800000), "b": Host("", BARE | {"serving": [], "ours": []})}  # type: ignore[arg-type]
     services = {"chat": {"recipe": "gpt-oss-20b", "hosts": ["a", "b"], "port": 8000}}
-    files = tried_texts(hosts, services, CABLE, "anna")
+    files = tried_texts(hosts, services, CABLE, "anna", "fleet-try-1")
     written = [text for name, text in files.items() if name.endswith(".yml")]
     assert all(text.startswith("---\n# gb10.fleet.try wrote this") for text in written)
-    assert yaml.safe_load(files[FLEET]) == {"fleet_fabric": CABLE, "fleet_services": services}
+    declared = {"fleet_name": "fleet-try-1", "fleet_fabric": CABLE, "fleet_services": services}
+    assert yaml.safe_load(files[FLEET]) == declared
     assert yaml.safe_load(files[HOSTS])["all"]["hosts"]["b"] == {"ansible_connection": "local"}
     kept = yaml.safe_load(kept_text(Proposal(CABLE, {}, ["a cable"]), services, "fleet-try"))
     assert kept == {"fleet_fabric": CABLE, "fleet_services": services, "fleet_name": "fleet-try"}

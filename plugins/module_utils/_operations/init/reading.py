@@ -65,6 +65,16 @@ class Serving(TypedDict):
     commit: Annotated[str, Limits(pattern="([0-9a-f]{40})?", expected="a commit")]
 
 
+class Ours(TypedDict):
+    """A service of an inventory of this collection. model: its name for clients; port: theirs. A rank that answers no
+    client has neither."""
+
+    service: _Name
+    inventory: _Plain
+    model: _Line
+    port: Annotated[int, Limits(min=0, max=65535)]
+
+
 class Ray(TypedDict):
     """A member of a Ray cluster: the address of its head."""
 
@@ -82,6 +92,7 @@ class Reading(TypedDict):
     claims: Annotated[list[Claim], Limits(max=256)]
     addresses: Annotated[list[_Line], Limits(max=256)]
     serving: Annotated[list[Serving], Limits(max=64)]
+    ours: Annotated[list[Ours], Limits(max=64)]
     ray: Annotated[list[Ray], Limits(max=16)]
     beside: dict[_Name, Annotated[int, Limits(min=0, max=1 << 40)]]
 

@@ -14,10 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..._base import layout
+from ..._base.own_files import look
 from ..._base.received import LINE
 from ..._host.probe.parts import Run, UnreadableError, output
+from ..._subjects.services.reading import read_units
 
 # How each engine's server is started: the words at the beginning of its command, after an interpreter.
 _PROGRAMS = (
@@ -177,7 +180,7 @@ def read_serving(run: Run, running: Sequence[Process], units: Path = Path(layout
         shown = containers.get(one.container, {})
         name = str(shown.get("Name", "")).lstrip("/")
         if layout.service_of(name) or layout.service_of(one.unit):
-            continue  # it is ours already
+            continue  # it is ours already: `read_ours`
         own = images.get(str(shown.get("Image", "")), {})
         server = _serving(one, engine, words, shown, own)
         server["container"] = name or one.container[:12]
@@ -186,6 +189,22 @@ def read_serving(run: Run, running: Sequence[Process], units: Path = Path(layout
         if server not in result:
             result.append(server)
     return result
+
+
+def read_ours(units: Path = Path(layout.UNITS), services: Path = Path(layout.SERVICES)) -> list[dict[str, Any]]:
+    """An `Ours` of each service of this collection's, whether it runs or not."""
+    names = ((str(layout.service_of(unit["unit"]) or ""), unit["inventory"]) for unit in read_units(units, services))
+    found = {
+        name: {"service": name, "inventory": inventory, "model": "", "port": 0} for name, inventory in names if name
+    }
+    for name in found:
+        found[name] |= look(services / f"{name}.json", _endpoint)[0] or {}
+    return [*found.values()]
+
+
+def _endpoint(content: bytes) -> dict[str, Any]:
+    endpoint = json.loads(content)["endpoint"] or {}
+    return {"model": endpoint["model"], "port": urlsplit(endpoint["url"]).port or 0} if endpoint else {}
 
 
 def _inspected(run: Run, ids: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What `try` declares for a first answer: one service on the machines that were read, of the model that fits best."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,10 +24,28 @@ Fabric = Mapping[str, Any]
 Service = Mapping[str, Any]
 
 
-def port_for(running: Iterable[Service], ours: Service) -> int:
-    """The first port on which nobody else answers there. running: what serves. ours: the service of a try before."""
-    taken = {process["port"] for process in running} - {ours.get("port")}
+def of_inventories(hosts: Mapping[str, Host]) -> list[dict[str, Any]]:
+    """The services there that inventories of this collection keep, as `adopted` has those of others."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for name, host in hosts.items():
+        for one in host.reading["ours"]:
+            known = found.setdefault((one["service"], one["inventory"]), {**one, "hosts": []})
+            known["hosts"].append(name)
+            known |= {key: one[key] or known[key] for key in ("model", "port")}
+    return [*found.values()]
+
+
+def port_for(running: Iterable[Service], inventory: str) -> int:
+    """The first port on which nobody else answers there. running: what serves. inventory: of this try."""
+    taken = {one["port"] for one in running if one.get("inventory") != inventory}
     return next(port for port in _PORTS if port not in taken)
+
+
+def name_for(running: Iterable[Service], inventory: str) -> str:
+    """What the service is called: a name that no other inventory has there."""
+    taken = {one.get("service") for one in running if one.get("inventory") != inventory}
+    names = itertools.chain([NAME], (f"try-{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in taken)
 
 
 def named(model: str, library: Library) -> tuple[dict[str, Any], str]:
@@ -74,15 +93,16 @@ def planned(service: Service, hosts: Mapping[str, Host], fabric: Fabric, library
     """The plan of this service alone. A model that no recipe has is not in it: the hub says what it is."""
     declared = {NAME: {"port": _PORTS[0], **service, "hosts": [*hosts]}}
     inventory = {
-        name: {"address": host.address or name, "variables": variables(host, declared, fabric)}
+        name: {"address": host.address or name, "variables": variables(host, declared, fabric, FOLDER)}
         for name, host in hosts.items()
     }
     return plan_fleet({"hosts": inventory, "folder": "."}, library)
 
 
-def variables(host: Host, services: Mapping[str, Service], fabric: Fabric) -> dict[str, Any]:
+def variables(host: Host, services: Mapping[str, Service], fabric: Fabric, inventory: str) -> dict[str, Any]:
     settings = settings_of(host.reading)
     return {
+        "fleet_name": inventory,
         "fleet_services": services,
         **({"fleet_fabric": fabric} if fabric else {}),
         **({"fleet_host": settings} if settings else {}),
@@ -111,12 +131,17 @@ def spoken(plan: Plan) -> float | None:
     return max(speeds, default=None)
 
 
-def running_words(running: Iterable[Service], ours: Service) -> Iterator[str]:
+def running_words(running: Iterable[Service], inventory: str) -> Iterator[str]:
     """What serves there already, a sentence each; as `port_for`."""
-    for process in running:
-        what = process.get("served_name") or process.get("recipe") or process.get("model")
-        end = "the try before; this one takes its place" if process["port"] == ours.get("port") else "it goes on"
-        yield f"{', '.join(process['hosts'])} serves {what} on port {process['port']}: {end}"
+    for one in running:
+        what = one.get("served_name") or one.get("recipe") or one.get("model") or "a rank"
+        end = "it goes on"
+        if inventory and one.get("inventory") == inventory:
+            end = "the try before; this one takes its place"
+        elif "inventory" in one:
+            of = f"the inventory {one['inventory']}" if one["inventory"] else "another inventory"
+            end = f"{one['service']} of {of}; it goes on, and keeps its memory"
+        yield f"{', '.join(one['hosts'])} serves {what} on port {one['port']}: {end}"
 
 
 def end_lines(folder: str, hosts: Sequence[str]) -> list[str]:

@@ -22,6 +22,8 @@ _IGNORED = """\
 /.fleet/drift/
 /.fleet/doctor/
 """
+# In the folder of a try whose service is kept: the next one begins anew there.
+KEPT = "# Its service is kept in"
 HOSTS, CONNECTION, FLEET = "hosts.yml", "group_vars/all/connection.yml", "group_vars/all/fleet.yml"
 _HEAD = "---\n# gb10.fleet.init wrote this of what the machines showed. It is yours: init never writes over it.\n"
 
@@ -57,11 +59,13 @@ def texts(
     }
 
 
-def tried_texts(hosts: Mapping[str, Host], services: Mapping[str, Row], fabric: Row, user: str) -> dict[str, str]:
-    """The same for what `try` runs: its folder is its own."""
+def tried_texts(
+    hosts: Mapping[str, Host], services: Mapping[str, Row], fabric: Row, user: str, inventory: str
+) -> dict[str, str]:
+    """The same for what `try` runs: its folder is its own. inventory: the name that its unit bears on its hosts."""
     head = "---\n# gb10.fleet.try wrote this, and writes it anew: gb10.fleet.init -e tried=FOLDER makes it yours.\n"
     found = texts(hosts, Proposal({}, {}), user, take_over=False)
-    declared = {**({"fleet_fabric": fabric} if fabric else {}), "fleet_services": services}
+    declared = {"fleet_name": inventory, **({"fleet_fabric": fabric} if fabric else {}), "fleet_services": services}
     return {**{name: text.replace(_HEAD, head) for name, text in found.items()}, FLEET: head + _yaml(declared)}
 
 
@@ -155,7 +159,10 @@ def read_table(hosts: Mapping[str, Host]) -> str:
             "memory": memory(host),
             "system": f"DGX OS {host.reading['platform']['ota'] or '?'}",
             "disk free": size(host.reading["free_bytes"]),
-            "serves": ", ".join(model_of(server["words"]) or server["engine"] for server in host.reading["serving"])
+            "serves": ", ".join(
+                [model_of(server["words"]) or server["engine"] for server in host.reading["serving"]]
+                + [one["model"] for one in host.reading["ours"] if one["model"]]
+            )
             or "nothing",
         }
         for name, host in hosts.items()
