@@ -7,7 +7,12 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils import api
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.foreign_files import content_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.declaration import ModelData
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.formats import own_name
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import recipes_folder, write_new
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
@@ -25,7 +30,7 @@ class ActionModule(OnController):
             )
         theirs = Path(options["file"]).absolute()
         folder = recipes_folder(options["folder"], variables, "recipe_import_folder")
-        name = options["name"] or theirs.stem.lower()
+        name = options["name"] or own_name(theirs.stem)
         imported = api.import_recipe(_text(theirs), name)
         for sentence in imported["sentences"]:
             warn(sentence)
@@ -33,9 +38,19 @@ class ActionModule(OnController):
             raise AnsibleActionFail(f"nothing was written: {theirs} can't be imported, for the reasons above")
         body = yaml.safe_dump(imported["recipe"], sort_keys=False, allow_unicode=True, width=120)
         head = f"# Imported from {theirs.name}. Edit it: it is yours. docs/how-to/recipes.md explains each key.\n"
+        self._ask_hub(imported["recipe"]["model"], folder.parent)
         path = folder / f"{name}.yml"
         diff = write_new({path: f"---\n{head}{body}"}, "recipe_import_folder", dry=self._task.check_mode)
         return {"changed": True, "path": str(path), "sentences": imported["sentences"], "diff": diff}
+
+    def _ask_hub(self, model: ModelData, inventory: Path) -> None:
+        """Keep what the hub has of a model whose shape nobody knows, as a plan does that names the model itself."""
+        if model["config"] or model.get("file") or self._task.check_mode or model["repository"] in read_kept(inventory):
+            return
+        try:
+            keep(inventory, read_hub(HubApi.of_environment(), model["repository"], model["revision"]))
+        except (FleetError, OSError) as problem:
+            warn(f"{model['repository']}: its shape and size stay unknown: {problem}")
 
 
 def _text(path: Path) -> str:

@@ -18,9 +18,8 @@ from typing import Any, TypedDict, cast
 
 from ._base import worded
 from ._base.plan import Plan
-from ._base.yaml_text import read_yaml
 from ._engines.declaration import RecipeData
-from ._engines.recipes import foreign
+from ._engines.recipes import foreign, formats
 from ._engines.speed.case import forecast_case
 from ._engines.vllm import planned
 from ._engines.vllm.kv import size_pool
@@ -118,7 +117,7 @@ def import_recipe(source: str | Mapping[str, Any], name: str) -> Imported:
     'Qwen/Qwen3-0.6B'
     """
     try:
-        recipe, findings = foreign.import_recipe(read_yaml(source) if isinstance(source, str) else source, name)
+        recipe, findings = foreign.import_recipe(formats.read_text(source) if isinstance(source, str) else source, name)
     except ValueError as cause:
         unreadable = worded.error("recipe-unreadable", name, found=str(cause))
         recipe, findings = None, [unreadable]

@@ -21,7 +21,7 @@ options:
     description: Where the recipe goes. Without it, the folder C(recipes) beside the inventory.
     type: path
   name:
-    description: The new recipe's name. Without it, that of O(file) in small letters.
+    description: The new recipe's name. Without it, that of O(file) in small letters, with a dash for other characters.
     type: str
 """
 

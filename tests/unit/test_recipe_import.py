@@ -16,10 +16,12 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.recipe_import import FilterModule
+from ansible_collections.gb10.fleet.plugins.module_utils import api
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.formats import own_name
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load_all, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import words_of
@@ -64,9 +66,8 @@ def test_what_was_imported_is_a_recipe_as_it_is(name: str) -> None:
     assert parse(recipe, Place(thing="again"))[0] == recipe
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_what_was_imported_is_planned_on_as_many_hosts_as_its_author_names(name: str) -> None:
-    recipe, _ = imported(name)
+def planned_alone(name: str, recipe: dict[str, Any]) -> dict[str, Any]:
+    """The plan of a recipe on as many hosts as its author names."""
     library = Library({name: Recipe(name, recipe, Path("theirs.yml"))}, SHIPPED.folders)
     hosts = [f"host-{at}" for at in range(1, max(recipe["host_counts"]) + 1)]
     ports = {f"{host}:1": at for at, host in enumerate(hosts, 10)}
@@ -75,7 +76,12 @@ def test_what_was_imported_is_planned_on_as_many_hosts_as_its_author_names(name:
         "fleet_fabric": {"switches": {"switch": {"ports": ports}}} if len(hosts) > 1 else {},
     }
     addressed = {host: {"address": f"192.0.2.{at}", "variables": variables} for at, host in enumerate(hosts, 1)}
-    plan = plan_fleet({"hosts": addressed, "folder": "."}, library)
+    return plan_fleet({"hosts": addressed, "folder": "."}, library)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_was_imported_is_planned_on_as_many_hosts_as_its_author_names(name: str) -> None:
+    plan = planned_alone(name, imported(name)[0])
     wrong = {row["rule"] for row in plan["findings"] if row["severity"] == "error"}
     assert wrong == {*ROWS[name].get("errors", [])}
     pool = plan["services"].get("x", {}).get("kv", {})
@@ -267,3 +273,48 @@ def test_a_plan_warns_until_its_owner_has_seen_to_each(tmp_path: Path) -> None:
     assert (found.severity, recipe["status"]["left_out"][0] in found.found) == ("warning", True)
     recipe["status"]["left_out"] = []
     assert "recipe-left-out" not in {one.rule for one in parse(recipe, Place(thing="r.yml"))[1]}
+
+
+def test_a_docker_run_line_is_read_as_it_is_copied() -> None:
+    text = "# as its author starts it\n" + ROWS["docker-run"]["source"]["docker"]
+    found = FilterModule().filters()["recipe_import"](text, "docker-run")["recipe"]
+    assert found == imported("docker-run")[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"docker": "docker run --gpus all"}, "write the image after the options"),
+        ({"docker": "docker run x 'y"}, "close the quotes"),
+        ({"services": {"web": {"image": "nginx"}}}, "found web; expected one service"),
+        ({"services": {"a": {"image": "vllm/vllm-openai:v0.28.0"}, "b": {"image": "lmsysorg/sglang"}}}, "a, b"),
+        ({"meta": {}, "model": {"model_id": "a/Image", "base_args": ["--omni"]}}, "a/Image for vLLM-Omni"),
+        ({"meta": {}, "model": {"model_id": "a/Voice", "context_length": 0}}, "a/Voice for vLLM-Omni"),
+    ],
+)
+def test_what_holds_no_server_is_refused_by_its_name(source: dict[str, Any], words: str) -> None:
+    recipe, findings = import_recipe(source, "x")
+    assert recipe is None and words.removeprefix("found ") in findings[0].sentence()
+
+
+def test_an_option_that_counts_once_is_not_a_list() -> None:
+    source = {"container": "vllm-node", "command": "vllm serve x/y --mm-encoder-tp-mode data --mm-encoder-tp-mode data"}
+    recipe, _ = import_recipe(source, "x")
+    assert recipe is not None and recipe["flags"] == {"mm-encoder-tp-mode": "data"}
+
+
+def test_the_pool_that_its_author_ran_is_planned_where_none_can_be_sized() -> None:
+    kv = planned_alone("pinned-pair", imported("pinned-pair")[0])["services"]["x"]["kv"]
+    assert (kv["bytes"], kv["tokens"]) == (6 << 30, None)
+
+
+def test_a_file_of_others_gives_a_name_of_ours() -> None:
+    assert own_name("4x-spark-cluster_Qwen3.5 (FP8)") == "4x-spark-cluster-qwen3.5-fp8"
+
+
+def test_a_build_of_others_is_asked_for_no_name_that_it_has() -> None:
+    env = {"VLLM_ENABLE_ROCE_ALLREDUCE": "1", "VLLM_OF_NOBODY": "1"}
+    launch = {"argv": ["a/b", "--max-parallel-prefills", "2"], "env": env, "image": "eugr/spark-vllm-b12x:latest"}
+    found = [one for one in api.lint(launch) if one["rule"].startswith("catalogue-unknown")]
+    assert [(one["place"], one["severity"]) for one in found] == [("env VLLM_OF_NOBODY", "warning")]
+    assert found[0]["remedy"] == "keep it if this image's build reads it; else drop it"

@@ -95,9 +95,15 @@ class UtilizationData(TypedDict):
     source: str
 
 
+class PoolData(TypedDict):
+    value: int
+    source: str
+
+
 class MemoryData(TypedDict):
     calibrations: list[CalibrationData]
     utilization: NotRequired[UtilizationData]
+    kv_bytes_max: NotRequired[PoolData]
 
 
 class StatusData(TypedDict):

@@ -238,9 +238,13 @@ def _pool_reason(demand: Demand, pool: Pool) -> str:
 
 
 def _all_that_is_free(demand: Demand, total: int, available: int) -> float:
-    """Without the weights' or the pool's size: all that is free, up to the limit that hosts are known to bear."""
-    free = _ratio_down(available - beside_engine(demand).high, total)
-    return max(0.0, min(bearable_utilization(demand), free))
+    """Without the weights' or the pool's size: all that is free, up to the limit that hosts are known to bear; where
+    somebody has run this very recipe with a share, what it needs comes before what may be taken beside it."""
+    beside, non_kv = beside_engine(demand), estimate(demand)
+    free = available - beside.high
+    if demand.limits[1] < 1 and non_kv and free <= non_kv.total.high:
+        free = available - beside.expected
+    return max(0.0, min(bearable_utilization(demand), _ratio_down(free, total)))
 
 
 def _taken(demand: Demand, total: int, utilization: float, pool: int | None, non_kv: NonKv | None) -> Interval:
@@ -385,7 +389,7 @@ def _utilization_too_low(demand: Demand, share: Share, non_kv: NonKv, total: int
         if share.enough is not None:
             remedy = f"write at least {share.enough}, or {remedy}"
     if requested <= non_kv.total.high:
-        judged = error if requested <= non_kv.total.expected else warning
+        judged = error if requested <= _at_least(demand, non_kv) else warning
         yield judged(
             "memory-utilization-too-low",
             place,
@@ -394,6 +398,13 @@ def _utilization_too_low(demand: Demand, share: Share, non_kv: NonKv, total: int
             expected="room for a KV pool",
             remedy=remedy,
         )
+
+
+def _at_least(demand: Demand, non_kv: NonKv) -> int:
+    """What weights and runtime surely take: an estimate of weights proves no more than its lower bound."""
+    if demand.weights_bounds is None or not demand.weights_bytes:
+        return non_kv.total.expected
+    return non_kv.total.low - round(non_kv.weights * (1 - demand.weights_bounds[0] / demand.weights_bytes))
 
 
 def _shared_profile(demand: Demand, host: str) -> Finding:

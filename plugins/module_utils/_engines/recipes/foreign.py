@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Recipes of spark-vllm-docker (eugr, version 1), of sparkrun (version 2), of NVIDIA's local-ai-inference-recipes and
-of vllm-project/recipes as recipes of ours.
+of vllm-project/recipes, compose files and `docker run` lines as recipes of ours.
 
 The first two write a shell command with ``{placeholders}`` and their values; the others are brought into that form
 (`_engines.recipes.formats`). What has no counterpart is reported, not dropped in silence: patches of the image, hooks,
@@ -8,20 +8,23 @@ privileged containers, and what the plan decides itself.
 """
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..._base import worded
-from ..._base.findings import Finding, Severity, error, finding, hint, ordered, warning
+from ..._base.findings import Finding, FleetError, Severity, error, finding, hint, ordered, warning
 from ..._base.forms import forms
 from ..._base.gb10 import data_table, fact
 from ..._base.place import Place
 from ..._base.received import one_line
 from ..._base.schema import Spec, check, describe
+from ..._base.sizes import quantity
 from ..._facts.models.facts import config_name, model_of
 from ..._facts.models.purpose import CHAT
 from ..declaration import RecipeData
-from ..interface import EngineSpec
+from ..interface import Engine, EngineSpec
 from ..normal_form import normal_options
 from ..registry import DEFAULT, ENGINES
 from ..vllm.catalogue.releases import load
@@ -54,10 +57,14 @@ _COVERED_MODS: Mapping[str, str] = data_table("eugr_covered_mods")
 _FILE_FLAGS = ("chat-template", "reasoning-parser-plugin", "tool-parser-plugin")
 _SHIPPED_WITH_MODEL = frozenset({"nano_v3_reasoning_parser.py", "super_v3_reasoning_parser.py"})
 _OURS = frozenset(data_table("vllm_decided_flags"))
+# What eugr's build adds, and a part of the names of the images that have it.
+_BUILT: Mapping[str, str] = data_table("eugr_build_args")
+_COMMIT = re.compile("[0-9a-f]{40}")
 
 
 # A sentence has the words of a file that others wrote.
 _MOST_WORDS = 500
+_MOST_SUMMARY = 200
 
 
 def import_recipe(source: object, name: str) -> tuple[RecipeData | None, list[Finding]]:
@@ -66,8 +73,12 @@ def import_recipe(source: object, name: str) -> tuple[RecipeData | None, list[Fi
     source: the other recipe's content as YAML gives it.
     """
     if not isinstance(source, Mapping):
-        return None, [error("import-format", name, found=describe(source), expected="a recipe of eugr or sparkrun")]
-    project, source = as_known(source)
+        expected = "a recipe of eugr, sparkrun, NVIDIA or vLLM, a compose file or a docker run line"
+        return None, [error("import-format", name, found=describe(source), expected=expected)]
+    try:
+        project, source = as_known(source)
+    except FleetError as problem:
+        return None, [replace(one, at=Place(thing=name)) for one in problem.findings]
     is_sparkrun = bool({"runtime", "metadata", "model_revision", "min_nodes"} & source.keys())
     spec = _SPARKRUN if is_sparkrun else _EUGR
     known = {key: value for key, value in source.items() if key in spec}
@@ -100,21 +111,23 @@ def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[
         return _of_catalogued(theirs, name, project, findings)
     if not theirs.get("runtime", "vllm").removeprefix("eugr-").startswith("vllm") and "model" in theirs:
         theirs = _of_another_engine(theirs, name, findings)
-    model, flags = _command(theirs, name, findings)
-    repository = theirs.get("model") or model
+    named, flags = _command(theirs, name, findings)
+    repository = theirs.get("model") or named
     if repository is None or any(finding.severity == "error" for finding in findings):
         return None
     ranks = _take_ranks(theirs, flags, name, findings)
     _take_files(flags, name, findings)
+    model = _model(theirs, repository, flags, name, findings)
     memory = _memory_wish(flags, project, name)
     _take_planned(flags, name, findings)
+    _take_variables(flags, name, findings)
     findings += _mods(theirs["mods"], name)
     recipe = {
         "name": name,
         "summary": _summary(theirs, repository),
         "kind": _kind(flags, repository),
         "host_counts": ranks,
-        "model": _model(theirs, repository, flags, name, findings),
+        "model": model,
         "image": _image(theirs, name, findings),
         "flags": flags,
         "env": _environment(theirs["env"], ENGINE, name, findings),
@@ -128,8 +141,8 @@ def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[
 def _status(theirs: Mapping[str, Any], project: str) -> dict[str, Any]:
     return {
         "state": "reported",
-        "by": theirs.get("validated", {}).get("by") or f"the author of {project}'s recipe",
-        "when": theirs.get("validated", {}).get("when"),
+        "by": theirs["validated"].get("by") or f"the author of {project}'s recipe",
+        "when": theirs["validated"].get("when"),
         "hardware": "DGX Spark, as its author says",
         "note": "imported; nothing of it was run by us",
     }
@@ -145,7 +158,7 @@ def _of_llama_cpp(theirs: Mapping[str, Any], name: str, project: str, findings: 
             return None
     found = foreign_llama.served(theirs, words, name)
     findings += [*found.findings, *_mods(theirs["mods"], name)]
-    model = {"repository": found.repository} | _revision(theirs, name, findings)
+    model = {"repository": found.repository} | _revision(theirs, found.repository, found.flags, name, findings)
     image = {**_image(theirs, name, findings), "family": "custom", "release": None}
     return {
         "name": name,
@@ -184,7 +197,7 @@ def _of_catalogued(
         "engine": engine.spec.name,
         "kind": found.kind,
         "host_counts": found.host_counts,
-        "model": _model(theirs, found.repository, found.flags, name, findings),
+        "model": _model(theirs, found.repository, found.flags, name, findings, engine),
         "image": {key: value for key, value in image.items() if key != "entrypoint"},
         "flags": found.flags,
         "env": _environment(theirs["env"], engine.spec, name, findings),
@@ -195,7 +208,8 @@ def _of_catalogued(
 
 def _summary(theirs: Mapping[str, Any], repository: str) -> str:
     described = theirs.get("description") or theirs.get("metadata", {}).get("description") or theirs.get("name")
-    return " ".join(str(described or repository).split()) or repository
+    words = " ".join(str(described or repository).split()).rstrip("\\ ") or repository
+    return textwrap.shorten(words, _MOST_SUMMARY, placeholder=" ...")
 
 
 def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> tuple[str | None, dict[str, Any]]:
@@ -285,6 +299,13 @@ def _take_planned(flags: dict[str, object], name: str, findings: list[Finding]) 
         )
 
 
+def _take_variables(flags: dict[str, object], name: str, findings: list[Finding]) -> None:
+    """A variable of their shell says nothing here."""
+    for flag, value in [*flags.items()]:
+        if re.search(r"\$[A-Za-z_{]", str(value)):
+            findings.append(worded.warning("import-variable", f"{name}.command", found=f"{flag} {flags.pop(flag)}"))
+
+
 def _take_files(flags: dict[str, object], name: str, findings: list[Finding]) -> None:
     """Options that name a file beside the other project's recipe: from the checkpoint; or left out and named, so that
     the recipe is of use without it."""
@@ -305,20 +326,25 @@ def _take_files(flags: dict[str, object], name: str, findings: list[Finding]) ->
 
 
 def _memory_wish(flags: Mapping[str, object], project: str, name: str) -> dict[str, Any]:
-    """The author's share of the memory: the plan stays below it."""
+    """The author's share of the memory: the plan stays below it. And his pool, which one rank had."""
     share, fixed = flags.get("gpu-memory-utilization"), flags.get("gpu-memory-utilization-gb")
     if isinstance(fixed, int | float) and not isinstance(fixed, bool):  # eugr's mod gpu-mem-util-gb
         share = round(min(1.0, fixed * 2**20 / fact("hardware", "memory_total_kib")), 4)
+    source = f"{project}, {name}"
+    wish: dict[str, Any] = {}
     if isinstance(share, int | float) and not isinstance(share, bool) and 0 < share <= 1:
-        return {"utilization": {"max": share, "source": f"{project}, {name}"}}
-    return {}
+        wish["utilization"] = {"max": share, "source": source}
+    if pool := quantity(flags.get("kv-cache-memory-bytes")):
+        wish["kv_bytes_max"] = {"value": pool, "source": source}
+    return wish
 
 
 def _kind(flags: Mapping[str, object], repository: str) -> str:
+    """vLLM runs a reranker or an embedder as such by its architecture, which its name tells."""
     pools = flags.get("runner") == "pooling" or flags.get("task") in ("embed", "score", "classify", "reward")
-    if not pools:
-        return CHAT
-    return "rerank" if "rerank" in repository.lower() else "embed"
+    if "rerank" in repository.lower():
+        return "rerank"
+    return "embed" if pools or re.search("embed(ding)?", repository.lower()) else CHAT
 
 
 def _of_another_engine(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dict[str, Any]:
@@ -347,31 +373,52 @@ def _mods(mods: list[str], name: str) -> Iterator[Finding]:
 
 
 def _model(
-    theirs: Mapping[str, Any], repository: str, flags: Mapping[str, Any], name: str, findings: list[Finding]
+    theirs: Mapping[str, Any],
+    repository: str,
+    flags: dict[str, Any],
+    name: str,
+    findings: list[Finding],
+    engine: Engine = ENGINES[DEFAULT],
 ) -> dict[str, Any]:
     model: dict[str, Any] = {"repository": repository, "config": config_name(repository)}
     if model["config"] is None:
         remedy = f"ansible-playbook gb10.fleet.recipe_new -e model={repository} reads it: name it in model.config"
         found = "the model's shape is not known, so that no KV pool can be planned"
         findings.append(hint("import-config", f"{name}.model", found=found, expected="its config.json", remedy=remedy))
-    model |= _revision(theirs, name, findings)
+    model |= _revision(theirs, repository, flags, name, findings)
     written = str(flags.get("quantization") or theirs.get("metadata", {}).get("quantization") or "").lower()
     if written in MODEL["options"]["quantization"]["choices"]:
         model["quantization"] = written
-    draft = ENGINES[DEFAULT].draft(flags)
+    draft = engine.draft(flags)
     if draft:
-        model["draft"] = {"repository": draft}
+        speculation = flags.get("speculative-config")
+        asked = speculation if isinstance(speculation, dict) else {}
+        model["draft"] = {"repository": draft} | _revision(theirs, draft, asked, name, findings)
     return model
 
 
-def _revision(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dict[str, str]:
-    revision = theirs.get("model_revision")
-    if revision is None or re.fullmatch("[0-9a-f]{40}", revision):
-        return {} if revision is None else {"revision": revision}
+def _revision(
+    theirs: Mapping[str, Any], repository: str, options: dict[str, Any], name: str, findings: list[Finding]
+) -> dict[str, str]:
+    """The commit of a model or drafter, as the recipe pins it: for itself, in the command, or for what it hands out.
+
+    options: of the command, or of the drafter; the plan names the commit that is staged by itself.
+    """
+    handed_out = theirs.get("distribution_config", {}).get("models", {})
+    entries = handed_out.get("entries") if isinstance(handed_out, Mapping) else None
+    pins = [theirs.get("model_revision") if repository == theirs.get("model") else None, options.pop("revision", None)]
+    for entry in entries if isinstance(entries, list) else ():
+        named = str(entry.get("name")) if isinstance(entry, Mapping) else ""
+        if named == repository or (named == "{model}" and repository == theirs.get("model")):
+            pins.append(entry.get("revision"))
+    written = [str(pin) for pin in pins if pin is not None]
+    if commit := next(filter(_COMMIT.fullmatch, written), None):
+        return {"revision": commit}
     remedy = "write the commit that it stands for"
-    findings.append(
-        warning("import-revision", f"{name}.model_revision", found=revision, expected="a commit", remedy=remedy)
-    )
+    for pin in written[:1]:
+        findings.append(
+            warning("import-revision", f"{name}.model_revision", found=pin, expected="a commit", remedy=remedy)
+        )
     return {}
 
 
@@ -393,6 +440,8 @@ def _image(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dic
     if family == "custom":
         image["entrypoint"] = "/usr/bin/env"
     for argument in theirs.get("build_args", []):
+        if argument in _BUILT and _BUILT[argument] in reference:
+            continue
         remedy = "see that the image has it"
         findings.append(
             warning("import-build", f"{name}.build_args", found=argument, expected="a finished image", remedy=remedy)

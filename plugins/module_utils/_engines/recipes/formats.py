@@ -1,29 +1,123 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recipes of NVIDIA/local-ai-inference-recipes and of vllm-project/recipes in the form of spark-vllm-docker's: one
-command, its image, its variables. A part of another type than it should have is left out; `_engines.recipes.foreign`
-checks the rest."""
+"""Recipes of NVIDIA/local-ai-inference-recipes and of vllm-project/recipes, compose files and `docker run` lines in the
+form of spark-vllm-docker's: one command, its image, its variables. A part of another type than it should have is left
+out; `_engines.recipes.foreign` checks the rest."""
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..._base.findings import FleetError, refusal
 from ..._base.gb10 import fact
+from ..._base.yaml_text import read_yaml
+from ..vllm.text.docker_command import split_docker_command, words_of
+from ..vllm.text.image_facts import image_of
 
 _EXPORT = re.compile(r"^\s*export\s+(\w+)=(.*)$")
 _OPTION = re.compile(r"(?:^|\s)(?:-e|--env)\s+\"?(\w+)=([^\s\"$]+)\"?")
+_RUN = re.compile(r"(?m)^\s*(?:sudo\s+)?(?:docker|podman|nerdctl)\s+(?:container\s+)?run\b")
+# A shell's variable with a value for when it is not set.
+_DEFAULT = re.compile(r"\$\{\w+:?-([^}]*)\}")
+_COMMIT_OF = re.compile(r"/(?:tree|blob|resolve|commit)/([0-9a-f]{40})")
+# Engines by the names that others give them, as sparkrun writes them.
+_RUNTIMES = {"sglang": "sglang", "llama.cpp": "llama-cpp", "llamacpp": "llama-cpp", "tensorrt-llm": "trtllm"}
+_SHELLS = ("bash", "sh", "/bin/bash", "/bin/sh")
 # A GB10's memory holds the smallest first.
 _PRECISIONS = ("nvfp4", "mxfp4", "int4", "fp8", "default")
 
 
+def _unusable(found: str, expected: str, remedy: str) -> FleetError:
+    """Nothing in it can be served by what we have."""
+    return refusal("import-format", "", found=found, expected=expected, remedy=remedy)
+
+
+def own_name(stem: str) -> str:
+    """A recipe's name by that of its file."""
+    return re.sub("[^a-z0-9.]+", "-", stem.lower()).strip("-.")
+
+
+def read_text(text: str) -> object:
+    """What YAML makes of a recipe's text; of a `docker run` line, its words alone. Raises ValueError."""
+    run = _RUN.search(text)
+    if run is None or text[: run.start()].lstrip().startswith("services:") or ":\n" in text[: run.start()]:
+        return read_yaml(text)
+    return {"docker": text[run.start() :]}
+
+
 def as_known(source: Mapping[str, object]) -> tuple[str, Mapping[Any, Any]]:
     """The project, empty where it is eugr or sparkrun, and the recipe in a form that `_engines.recipes.foreign`
-    knows."""
+    knows. Raises FleetError."""
     if "schema_version" in source and isinstance(source.get("serve"), Mapping):
         return "NVIDIA/local-ai-inference-recipes", _nvidia(source)
     if isinstance(source.get("meta"), Mapping) and isinstance(source.get("model"), Mapping):
         return "vllm-project/recipes", _vllm(source)
+    if isinstance(source.get("docker"), str):
+        return "docker run", _docker_run(str(source["docker"]))
+    if isinstance(source.get("services"), Mapping):
+        return "compose", _compose(source["services"])
     return "", source
+
+
+def _docker_run(text: str) -> dict[str, Any]:
+    run = split_docker_command(_DEFAULT.sub(r"\1", text))
+    return _container(run.image, [*([run.entrypoint] if run.entrypoint else []), *run.argv], run.env)
+
+
+def _compose(services: Mapping[object, object]) -> dict[str, Any]:
+    """The one service that serves a model."""
+    found = {str(name): one for name, one in services.items() if isinstance(one, Mapping) and one.get("image")}
+    serve = {name: one for name, one in found.items() if _serves(one)}
+    if len(serve) != 1:
+        named = ", ".join(serve or map(str, services)) or "no service"
+        remedy = "keep the one that serves the model in the file that is imported"
+        raise _unusable(named[:200], "one service with an engine's image or command", remedy)
+    (service,) = serve.values()
+    written = service.get("environment") or {}
+    pairs = written.items() if isinstance(written, Mapping) else (str(line).partition("=")[::2] for line in written)
+    env = {str(name): _DEFAULT.sub(r"\1", "" if value is None else str(value)) for name, value in pairs}
+    words = [*_command_words(service.get("entrypoint")), *_command_words(service.get("command"))]
+    return _container(_DEFAULT.sub(r"\1", str(service["image"])), words, env)
+
+
+def _serves(service: Mapping[object, object]) -> bool:
+    image = image_of(str(service["image"]).replace("$", ""))
+    words = f"{service.get('entrypoint')} {service.get('command')}"
+    return image.engine is not None or not image.unknown or bool(re.search("vllm|sglang|llama-server", words))
+
+
+def _command_words(command: object) -> list[str]:
+    """compose splits a text as a shell does; its dollar is written twice."""
+    if not command:
+        return []
+    try:
+        words = _words(command) if isinstance(command, list) else words_of(str(command))
+    except ValueError as problem:
+        raise _unusable(str(problem), "a command that a shell reads", "close the quotes") from None
+    return [_DEFAULT.sub(r"\1", word).replace("$$", "$") for word in words]
+
+
+def _container(image: str, words: Sequence[str], env: Mapping[str, str]) -> dict[str, Any]:
+    """What runs in a container. words: its entrypoint's, where one is written, and its command's."""
+    words, runtime = [*words], _RUNTIMES.get(str(image_of(image).engine).lower(), "vllm")
+    if words and words[0] in _SHELLS:
+        script = next((word for word in words[1:] if not word.startswith("-")), "")
+        words = script.strip().removeprefix("exec ").split("\n") if " " not in script else words_of(script)
+        words = words[1:] if words[:1] == ["exec"] else words
+    if runtime == "vllm":
+        module = next((at for at, word in enumerate(words) if word.startswith("vllm.entrypoints.")), None)
+        words = words[module + 1 :] if module is not None else words
+        words = words if "serve" in words[:2] else ["vllm", "serve", *words]
+    elif runtime == "llama-cpp" and not any(word.endswith("llama-server") for word in words):
+        words = ["llama-server", *words]
+    elif runtime == "sglang" and words[:1] and words[0].startswith("-"):
+        words = ["sglang", "serve", *words]
+    known: dict[str, Any] = {"container": image, "command": _literal(shlex.join(words)), "env": dict(env)}
+    if runtime == "vllm":
+        return known
+    named = ("--model-path", "--model", "-hf", "--hf-repo", "-m")
+    model = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in named), "")
+    return {**known, "runtime": runtime, "model": model}
 
 
 def _nvidia(source: Mapping[str, object]) -> dict[str, Any]:
@@ -41,9 +135,18 @@ def _nvidia(source: Mapping[str, object]) -> dict[str, Any]:
         variables |= {name: value.strip("\"'") for name, _, value in assigned}
         command = serve + rest
     alone = topology.get("node_count") in (None, 1)
+    checkpoint = _map(source, "checkpoint")
+    entries = [
+        {"name": checkpoint.get(f"{part}_label"), "revision": commit[1]}
+        for part in ("target", "draft")
+        if (commit := _COMMIT_OF.search(str(checkpoint.get(part))))
+    ]
+    backend = _RUNTIMES.get(str(source.get("backend")).lower())
     return {
+        **({"runtime": backend} if backend else {}),
+        "distribution_config": {"models": {"entries": entries}},
         "name": str(source.get("title", "")),
-        "model": _map(source, "checkpoint").get("target_label"),
+        "model": checkpoint.get("target_label"),
         "container": str(runtime.get("image", "")),
         "command": _literal(command),
         "env": {name: value for name, value in variables.items() if not name.startswith(("HF_TOKEN", "MASTER_PORT"))},
@@ -70,6 +173,10 @@ def _vllm(source: Mapping[str, Any]) -> dict[str, Any]:
             words += _words(feature.get("args"))
     words += _words(variant.get("extra_args"))
     length = model.get("context_length")
+    if "--omni" in words or length == 0:
+        raise _unusable(
+            f"{repository} for vLLM-Omni", "a model that vLLM serves", "serve it by vLLM-Omni, beside the fleet"
+        )
     if isinstance(length, int) and "--max-model-len" not in words:
         words += ["--max-model-len", str(length)]
     return {

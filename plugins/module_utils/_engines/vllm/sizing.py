@@ -254,7 +254,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
         adapters=lora.slots if lora else 0,
         offload=in_host + (lora.copies if lora else 0),
         utilization=values.get("gpu-memory-utilization"),
-        kv_cache_memory_bytes=values.get("kv-cache-memory-bytes", asked.declared),
+        kv_cache_memory_bytes=values.get("kv-cache-memory-bytes", _declared_pool(placed, asked)),
         limits=(limits["min"], limits["max"]),
         load_format=values.get("load-format", "auto"),
         load_strategy=values.get("safetensors-load-strategy", "lazy"),
@@ -575,6 +575,14 @@ def _asked(
     except FleetError as problem:
         return _Asked(None), [_at_service(placed, finding) for finding in problem.findings]
     return _Asked(least, start, declared, pool == "rest" or (settings.fits_length and pool is None)), []
+
+
+def _declared_pool(placed: Placed, asked: _Asked) -> int | None:
+    """What the owner declares, else what the recipe's author ran, where nothing shows how large the pool should be."""
+    if asked.declared is not None or asked.least is not None or asked.rest:
+        return asked.declared
+    ran = placed.recipe["memory"].get("kv_bytes_max")
+    return ran["value"] if ran else None
 
 
 def _is_small(placed: Placed) -> bool:

@@ -190,7 +190,7 @@ def _unknown_option(view: CatalogueView, given: Given) -> Finding:
         place=place,
         found=history("option", known),
         expected=f"an option of vLLM {view.release.version}",
-        remedy=view.gone(known) or option_meant(given.spelling, view.release.spellings),
+        remedy=view.gone(known) or _kept(option_meant(given.spelling, view.release.spellings), own=view.own),
         reason="vLLM refuses the whole command" if view.own else "unless this image's own build adds it",
         source=view.source,
     )
@@ -228,8 +228,11 @@ def _variable(view: CatalogueView, name: str, value: str) -> Iterator[Finding]:
 
 
 def _meant(name: str, known: Iterable[str], *, own: bool) -> str:
-    """What to write instead of a variable. One that resembles none may be that of a build of others."""
-    remedy = meant(name, known)
+    return _kept(meant(name, known), own=own)
+
+
+def _kept(remedy: str, *, own: bool = False) -> str:
+    """What to write instead of a name. One that resembles none may be that of a build of others."""
     return remedy if own or remedy != "drop it" else "keep it if this image's build reads it; else drop it"
 
 
@@ -256,7 +259,7 @@ def _never_known(
                 place=_place(given),
                 found=found,
                 expected=expected,
-                remedy=remedy,
+                remedy=remedy if severity == "error" else _kept(remedy),
                 reason="vLLM refuses it" if severity == "error" else "unless this image's own build adds it",
             )
     for name in env:

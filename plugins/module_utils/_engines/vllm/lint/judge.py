@@ -33,6 +33,10 @@ class LintFinding(Finding):
     silenced: str = ""
 
 
+# What a build of others may have, and a release has not.
+_UNKNOWN = ("catalogue-unknown-option", "catalogue-unknown-variable")
+
+
 def lint_map(written: object, catalogue: Catalogue | None = None) -> list[dict[str, Any]]:
     """A map as `lint.request.INPUT` describes it in, findings as maps out. Never raises."""
     return [finding.as_dict() for finding in lint_launch(written, catalogue)]
@@ -62,10 +66,12 @@ def _findings(request: Request, release: Release | None, catalogue: Catalogue) -
     command = read_command(launch.words.words, release or catalogue.newest, catalogue.any_options)
     launch = launch.read_with(release, command)
     if release is None:
-        yield from never_known(command, launch.env, catalogue, own=request.own)
+        named = never_known(command, launch.env, catalogue, own=request.own)
     else:
         view = CatalogueView(catalogue, release, request.own)
-        yield from catalogue_findings(view, _entered(launch), command, launch.env)
+        named = catalogue_findings(view, _entered(launch), command, launch.env)
+    own_names = launch.image.names if launch.image else ()
+    yield from (one for one in named if one.rule not in _UNKNOWN or one.at.option.lstrip("-") not in own_names)
     for rule, severity in rules_for(release.version if release else None):
         yield from rule.findings(launch, severity)
 

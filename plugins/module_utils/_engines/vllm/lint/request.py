@@ -65,7 +65,7 @@ def read_request(written: object, catalogue: Catalogue) -> tuple[Request | None,
     version = words.get("vllm_version") or (image.vllm if image else None)
     releases, notes = _releases(version, words.get("catalogue"), catalogue)
     launch = _launch(words, image, version, releases, catalogue)
-    own = image is None or image.family in ("upstream", "ngc") or "catalogue" in words
+    own = image is None or "catalogue" in words or (image.family in ("upstream", "ngc") and version is not None)
     request = Request(
         launch, releases, own, words.get("silence", {}), words.get("place", ""), words.get("reported", "")
     )

@@ -61,7 +61,7 @@ def _add(flags: dict[str, Any], given: Given) -> None:
         flags[name.removeprefix("no-")] = False
     elif not values:
         flags[name] = given.on
-    elif name in flags:
+    elif name in flags and (given.option is None or given.option.repeatable):
         earlier = flags[name] if isinstance(flags[name], list) else [flags[name]]
         flags[name] = [*earlier, *values]
     else:

@@ -3,7 +3,7 @@
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ class Fault:
 @dataclass(frozen=True)
 class Image:
     """An image by its reference. family: of FAMILIES. vllm: its version as known, else None. unknown:
-    its repository says nothing, and custom is a guess. engine: what it serves with, where that isn't vLLM.
+    its repository says nothing, and custom is a guess. engine: what it serves with, where that isn't vLLM. names:
+    options and variables that this build has, and no release.
 
     moving: its tag names no build. driver: the least host driver that it asks for. bad: why it fails on a GB10.
     """
@@ -44,6 +45,7 @@ class Image:
     driver: str | None = None
     transformers: int | None = None
     bad: Fault | None = None
+    names: Sequence[str] = ()
 
     def is_(self, name: str) -> bool:
         """Whether it is that repository and tag, written with or without the registry's default name."""
@@ -86,6 +88,7 @@ def image_of(reference: str) -> Image:
         known.get("driver"),
         known.get("transformers"),
         Fault(**known["bad"]) if "bad" in known else None,
+        [name for row in facts["builds"] if re.fullmatch(row["repository"], repository) for name in row["names"]],
     )
 
 
