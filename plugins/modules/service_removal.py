@@ -10,11 +10,6 @@ description:
     stopped and disabled, their container removed, and the files that were written for them. Images and weights stay.
   - The gateway is removed alike, as C(gateway). Its package stays.
   - All others are left alone, above all what another inventory wrote.
-  beside:
-    description:
-      - Removes nothing unless a unit of another inventory is on the host, which then stays as that inventory keeps it.
-    type: bool
-    default: false
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
@@ -31,6 +26,11 @@ options:
     type: list
     elements: str
     required: true
+  beside:
+    description:
+      - Removes nothing unless a unit of another inventory is on the host, which then stays as that inventory keeps it.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
