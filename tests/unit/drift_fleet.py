@@ -36,7 +36,10 @@ OVER_MANAGEMENT = "10.0.0.12"
 BROUGHT_ALONG: dict[str, Any] = {
     "platform": {"ota": "7.5.0", "release": "DGX Spark", "bios": "5.36_0ACUM027", "vendor": "NVIDIA", "product": "x"},
     "gpu": {"present": True, "module": True, "users": 0, "why": "", "persistence": True, "held_back": []},
-    "health": {"boots": [{"days_ago": 9.5, "cut_off": False}], "lines": {}},
+    "health": {"boots": [{"days_ago": 9.5, "cut_off": False, "why": ""}], "lines": {}},
+    "sensors": {"heat_c": {"zone 0": 52.0, "mlx5 1 1": 61.0}, "errors": {}},
+    "drives": {"nvme0": {"warning": 0, "heat_c": 44, "spare": 100, "spare_least": 10, "used": 3, "errors": 0}},
+    "watchdogs": [],
     "boot": {"kernels": ["6.17.0-1014-nvidia"], "entries": [], "default": "0", "driver": None},
     "apt": {"holders": [], "unproved": False},
     "installs": {},

@@ -21,7 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts impor
     read_parts,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import compare
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.health.reading import boots, kinds, read_health
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.health.reading import boots, read_health
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.health.subject import gpu_slice
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_bad import known_bad, reported
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.next_boot import after_restart, restart
@@ -352,40 +352,14 @@ def test_a_start_without_a_shutdown_before_it_was_cut_off(size: int) -> None:
 )
 def test_a_host_that_restarts_by_itself_is_named(days: tuple[float, ...], is_found: bool) -> None:
     """Once may be a plug that was pulled."""
-    starts = [{"days_ago": ago, "cut_off": True} for ago in days] + [{"days_ago": 0.0, "cut_off": False}]
+    starts = [{"days_ago": ago, "cut_off": True, "why": ""} for ago in days]
+    starts.append({"days_ago": 0.0, "cut_off": False, "why": ""})
     rules = found(put("health", "boots", starts))
     assert ("host-restarts" in rules) == is_found
     if is_found:
         assert f"{len(days)} times in 7 days" in rules["host-restarts"].found
         assert "field diagnostic" in rules["host-restarts"].remedy
     assert "host-restarts" not in found(put("health", "boots", None))
-
-
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        ("NVRM: Xid (PCI:000f:01:00): 119, pid=2213, name=python, Timeout after 6s of waiting for RPC response", "xid"),
-        ("NVRM: Xid (PCI:000f:01:00): 79, GPU has fallen off the bus.", "xid"),
-        ("NVRM: Xid (PCI:000f:01:00): 31, pid=1, name=python, MMU Fault: ENGINE GRAPHICS", ""),
-        ("NVRM: Xid (PCI:000f:01:00): 43, pid=1, name=python, channel 0x1", ""),
-        ("NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x51)", "out-of-memory"),
-        ("NVRM: loading NVIDIA UNIX Open Kernel Module for aarch64  580.159.03", ""),
-        ("pcieport 0002:00:00.0: AER: Corrected error received: 0002:01:00.0", ""),
-        ("pcieport 0002:00:00.0: AER: Uncorrected (Fatal) error received: 0002:01:00.0", "hardware"),
-        ("{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 0", "hardware"),
-        ("nvme nvme0: I/O 12 QID 3 timeout, aborting", "disk"),
-        ("I/O error, dev nvme0n1, sector 2048 op 0x0:(READ)", "disk"),
-        ("nvme nvme0: 20/0/0 default/read/poll queues", ""),
-        ("thermal thermal_zone0: acpitz: critical temperature reached, shutting down", "heat"),
-    ],
-)
-def test_a_kernels_line_is_of_its_kind_or_of_none(line: str, kind: str) -> None:
-    read = kinds([line, "usb 1-1: new device", line])
-    assert {name: one["count"] for name, one in read.items()} == ({kind: 2} if kind else {})
-    rules = found(put("health", "lines", read))
-    assert ("kernel-warns" in rules) == bool(kind)
-    if kind:
-        assert line[-30:] in rules["kernel-warns"].found and rules["kernel-warns"].remedy
 
 
 def test_a_machine_without_records_is_read() -> None:

@@ -133,16 +133,39 @@ class Gpu(TypedDict):
 class MachineStart(TypedDict):
     days_ago: float
     cut_off: bool
+    why: _Words
 
 
 class KernelWarnings(TypedDict):
     count: int
+    today: int
     last: _Word
 
 
 class Health(TypedDict):
     boots: list[MachineStart] | None
     lines: dict[str, KernelWarnings]
+
+
+class Sensors(TypedDict):
+    heat_c: dict[str, float]
+    errors: dict[str, dict[str, int]]
+
+
+class Drive(TypedDict):
+    """warning: bits of NVM Express; spare, used: per cent."""
+
+    warning: int
+    heat_c: int
+    spare: int
+    spare_least: int
+    used: int
+    errors: int
+
+
+class Watchdog(TypedDict):
+    unit: _Word
+    line: _Words
 
 
 class CdiDrivers(TypedDict):
@@ -366,6 +389,9 @@ class Parts(TypedDict):
     platform: Platform | None
     gpu: Gpu | None
     health: Health | None
+    sensors: Sensors | None
+    drives: dict[str, Drive] | None
+    watchdogs: list[Watchdog] | None
     apt: AtWork | None
     installs: dict[str, list[AptStep] | None] | None
     sudo: Sudo | None

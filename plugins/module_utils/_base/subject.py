@@ -8,6 +8,7 @@ with Python's standard library alone.
 import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .declared_host import HostData
@@ -98,7 +99,8 @@ class DriftContext:
         units = self.state["our_units"] or ()
         return [unit["unit"] for unit in units if unit["inventory"] == self.plan["inventory"]]
 
-    def as_look(self) -> "PreflightContext":
+    @cached_property
+    def look(self) -> "PreflightContext":
         """The host as its obstacles see it."""
         return PreflightContext(self.host, self.slice, self.state)
 
@@ -141,6 +143,8 @@ class PreflightContext:
     host: str
     slice: Slice
     state: State
+    # What was judged of it once, for all advice that asks.
+    judged: dict[str, list[Finding]] = field(init=False, compare=False, default_factory=dict)
 
     def part(self, name: str) -> Any:
         """What was read; an empty map where it could not be."""

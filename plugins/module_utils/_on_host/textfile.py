@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -30,7 +32,30 @@ _GPU = (
     ("power.draw", "gb10_gpu_power_watts", 1),
     ("clocks.sm", "gb10_gpu_sm_clock_hertz", 1e6),
 )
-QUERY = ("nvidia-smi", f"--query-gpu={','.join(row[0] for row in _GPU)}", "--format=csv,noheader,nounits")
+_REASONS = "clocks_event_reasons.active"
+QUERY = ("nvidia-smi", f"--query-gpu={','.join(row[0] for row in _GPU)},{_REASONS}", "--format=csv,noheader,nounits")
+PROGRAMS = ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader")
+# What holds the clock back, by the bits of `_REASONS` (nvml.h, nvmlClocksEventReason*).
+_HELD = {"power": 0x4 | 0x80, "heat": 0x20 | 0x40}
+# What a kernel complains of. Xids that a program's own fault or end makes are left out: 13, 31, 43, 45 (NVIDIA, "XID
+# Errors"), and 154 where it takes its demand back.
+KINDS = (
+    ("xid-gone", r"NVRM: Xid \(.*?\): (?:(?:62|79|119|120|143),|154,(?!.* to 0x0\b))"),
+    ("xid-memory", r"NVRM: Xid \(.*?\): (?:48|63|64|94|95|140),"),
+    ("xid", r"NVRM: Xid \(.*?\): (?!(?:13|31|43|45|48|62|63|64|79|94|95|119|120|140|143|154),)\d+"),
+    ("out-of-memory", r"NVRM: .*NV_ERR_NO_MEMORY"),
+    ("killed", r"\bOut of memory: Killed process"),
+    ("hardware", r"\[Hardware Error\]: +event severity: (?!corrected|info)|EDAC .*\bUE\b|AER: .*Uncorrect"
+     r"|PCIe Bus Error: severity=Uncorrect|AER: .*(?<!Non-)\bFatal|AER: device recovery failed"),
+    ("corrected", r"\[Hardware Error\]: +event severity: corrected|EDAC .*\bCE\b|AER: .*Correct"),
+    ("disk", r"(?:I/O|medium) error,? (?:on )?dev nvme|EXT4-fs error \(device nvme|\(nvme\w+\): Remounting"
+     r"|nvme.*(?:controller is down|I/O .*timeout|Disabling device|Device not ready|Removing after probe)"),
+    ("heat", r"(?i)critical temperature reached|temperature above threshold|mlx5.*high temperature"),
+    ("stuck", r"INFO: task .* blocked for more than|BUG: soft lockup|detected stalls? on|hard LOCKUP"),
+    ("fault", r"Internal error: |kernel BUG at|BUG: (?!soft lockup)|Unable to handle kernel"),
+)  # fmt: skip
+_PATTERNS = [(kind, re.compile(pattern)) for kind, pattern in KINDS]
+_KMSG, _MOST_RECORDS, _MOST_WORDS, _DAY_S = "/dev/kmsg", 20_000, 300, 86_400
 # Of a supervisor's status: what is passed on as it is.
 _FIGURES = {
     "memory_taken": "gb10_service_memory_bytes",
@@ -83,6 +108,27 @@ def gpu(shown: str) -> Iterator[Sample]:
         value = _number(words.strip())
         if value is not None:
             yield Sample(name, value * unit)
+    if reasons := re.search(r"0x([0-9a-fA-F]+)\s*$", shown.split("\n", 1)[0]):
+        for reason, bits in _HELD.items():
+            yield Sample("gb10_gpu_held_back", float(bool(int(reasons[1], 16) & bits)), {"reason": reason})
+
+
+def kinds(
+    lines: Iterable[tuple[float, str]], now: float, found: dict[str, dict[str, Any]] | None = None
+) -> dict[str, dict[str, Any]]:
+    """``{kind: {count, last, times}}`` of what a kernel complains of, with what was `found` before. lines: seconds
+    since the start, and words. times: of the last day before now."""
+    found = {} if found is None else found
+    for at, line in lines:
+        for kind, pattern in _PATTERNS:
+            if pattern.search(line):
+                known = found.setdefault(kind, {"count": 0, "last": "", "times": []})
+                known.update(count=known["count"] + 1, last=line[:_MOST_WORDS])
+                known["times"].append(at)
+                break
+    for known in found.values():
+        known["times"] = [at for at in known["times"] if now - at < _DAY_S][-_MOST_RECORDS:]
+    return found
 
 
 def _number(word: object) -> float | None:
@@ -139,10 +185,47 @@ def of_drift(history: object) -> Iterator[Sample]:
 # Read -------------------------------------------------------------------------------------------------------------
 
 
-def samples(plan: Mapping[str, Any]) -> Iterator[Sample]:
+class Kernel:
+    """The kernel's own ring, without what programs write there: their facility is another. Each line is read once."""
+
+    def __init__(self, path: str = _KMSG) -> None:
+        self.found: dict[str, dict[str, Any]] = {}
+        try:
+            self.ring = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            self.ring = -1
+
+    def look(self) -> dict[str, dict[str, Any]]:
+        """`kinds` of all lines since it started; empty where the ring can't be read."""
+        return kinds(self._lines(), time.monotonic(), self.found)
+
+    def _lines(self) -> Iterator[tuple[float, str]]:
+        for _ in range(_MOST_RECORDS if self.ring >= 0 else 0):
+            try:
+                record = os.read(self.ring, 8192).decode("utf-8", "replace")
+            except BrokenPipeError:  # it was overwritten meanwhile
+                continue
+            except OSError:
+                return
+            head, _, text = record.partition(";")
+            priority, _, rest = head.partition(",")
+            if priority.isdecimal() and int(priority) < 8:
+                yield (_number(rest.partition(",")[2].partition(",")[0]) or 0) / 1e6, text.partition("\n")[0]
+
+    def close(self) -> None:
+        if self.ring >= 0:
+            os.close(self.ring)
+
+
+def samples(plan: Mapping[str, Any], kernel: Kernel | None = None) -> Iterator[Sample]:
     yield Sample("gb10_memory_floor_bytes", float(plan["floor_bytes"]))
     yield Sample("gb10_memory_guard_bytes", float(plan["guard_bytes"]))
-    yield from gpu(_output(QUERY))
+    figures = [*gpu(output(QUERY))]
+    yield from figures
+    if figures:
+        yield Sample("gb10_gpu_programs", float(len(re.findall(r"^\d+$", output(PROGRAMS), re.MULTILINE))))
+    for kind, known in sorted((kernel.look() if kernel else {}).items()):
+        yield Sample("gb10_kernel_lines", float(known["count"]), {"kind": kind})
     for service in plan["services"]:
         found = _json(service["status_file"])
         yield from of_service(service, found if isinstance(found, dict) else None, time.time())
@@ -159,9 +242,25 @@ def samples(plan: Mapping[str, Any]) -> Iterator[Sample]:
     yield from of_drift(_json(plan["drift"]))
 
 
-def _output(words: Iterable[str]) -> str:
+_asked: dict[str, threading.Thread] = {}
+
+
+def output(words: tuple[str, ...], patience_s: float = _PATIENCE_S) -> str:
+    """What a program prints that ends well; empty for any other. One that hangs in the kernel, as nvidia-smi on a GPU
+    that is gone, can't be ended: it is left behind, and not started again before it has ended."""
+    before = _asked.get(words[0])
+    if before is not None and before.is_alive():
+        return ""
+    found: list[str] = []
+    _asked[words[0]] = threading.Thread(target=lambda: found.append(_ran(words, patience_s)), daemon=True)
+    _asked[words[0]].start()
+    _asked[words[0]].join(patience_s + 1)
+    return found[0] if found else ""
+
+
+def _ran(words: tuple[str, ...], patience_s: float) -> str:
     try:
-        done = subprocess.run([*words], capture_output=True, text=True, check=False, timeout=_PATIENCE_S)
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, timeout=patience_s)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
@@ -190,19 +289,20 @@ def _json(path: str) -> object:
         return None
 
 
-def write(plan: Mapping[str, Any]) -> None:
+def write(plan: Mapping[str, Any], kernel: Kernel | None = None) -> None:
     """The whole file at once: the node exporter reads whenever it is asked."""
     file = Path(plan["textfile"])
     part = file.with_name(f".{file.name}.part")
-    part.write_text(text(samples(plan)), encoding="utf-8", errors="replace")
+    part.write_text(text(samples(plan, kernel)), encoding="utf-8", errors="replace")
     part.chmod(0o644)
     part.replace(file)
 
 
 def main() -> None:
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    kernel = Kernel()
     while True:
-        write(plan)
+        write(plan, kernel)
         time.sleep(plan["interval_s"])
 
 

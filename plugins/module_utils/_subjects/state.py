@@ -66,6 +66,7 @@ UNASKED = (
     "cdi_drivers",
     "closed",
     "daemon",
+    "drives",
     "engine",
     "firmware",
     "fragments",
@@ -78,7 +79,9 @@ UNASKED = (
     "our_units",
     "peers_inventory",
     "platform",
+    "sensors",
     "sudo",
+    "watchdogs",
 )
 
 # The state of a socket that waits for whoever comes: LISTEN of TCP, a UDP socket without a peer.

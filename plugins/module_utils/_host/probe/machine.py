@@ -8,6 +8,7 @@ import shutil
 import socket
 import ssl
 import struct
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ _CDI_KIND = "nvidia.com/gpu"
 _LIBRARY = re.compile(r"(?<![\w.])/[\w./+-]+\.so\.(\d{3,}(?:\.\d+)+)\b")
 _BOOT = Path("/boot")
 _CONNECT_S = 5.0
+# Below it a GPU that computes is ill, or has just ended.
+_CALM_MHZ = 1800
 # Programs of administrators are not on everybody's path.
 _SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -80,6 +83,16 @@ def _asked(run: Run) -> dict[str, Any]:
         return {"why": str(error)}
     why = nvidia_smi.trouble(code, out, err)
     return {"why": why} if why else nvidia_smi.shown(out)
+
+
+def read_calm(run: Run, pause: float = 2.0) -> dict[str, Any]:
+    """`read_gpu`, twice where a moment may deceive: a GPU at its end of work is busy by its last second, and slow."""
+    found = read_gpu(run)
+    figures = found.get("figures", {})
+    if figures.get("use_percent", 0) and figures.get("clock_mhz", 0) < _CALM_MHZ:
+        time.sleep(pause)
+        return read_gpu(run)
+    return found
 
 
 def _has_gpu() -> bool:
@@ -303,7 +316,7 @@ def _text(path: Path) -> str:
 
 READS: Mapping[str, Part] = {
     "platform": lambda _run, _ask: read_platform(),
-    "gpu": lambda run, _ask: read_gpu(run),
+    "gpu": lambda run, _ask: read_calm(run),
     "apt": lambda _run, _ask: read_packages_at_work(),
     "installs": lambda run, ask: read_installs(run, ask["installs"]),
     "sudo": lambda run, _ask: read_sudo(run),

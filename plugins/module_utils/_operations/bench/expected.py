@@ -14,14 +14,15 @@ from typing import Any
 from ..._base.findings import Difference
 from ..._base.place import Place
 from ..._base.plan import Plan, ServicePlan, ServiceSpeed
+from ..._subjects.health.gpu import HOT_C, LOW_MHZ, LOW_W
 from .compare import differences
 from .form import GPU
 
 _NEXT = "next token ms"
 # Services that serve the same differ by less; each figure has to be beyond it with all of its interval.
 _APART = 1.1
-# A busy GB10 in its low-power state stays below both. The others are too hot, and held back.
-_LOW_MHZ, _LOW_W, _HOT_C, _HELD_MHZ = 1000, 25, 85, 2000
+# A busy GB10 below it is held back; a cap that owners set lies above.
+_HELD_MHZ = 2000
 Record = Mapping[str, Any]
 
 
@@ -171,9 +172,9 @@ def _remedy(name: str, service: ServicePlan, run: Mapping[str, Any]) -> str:
     """The likely cause first, by what was read while it answered."""
     clock, power, heat = run["clock_mhz"], run["power_w"], run["heat_c"]
     seen = f"its GPU ran at {clock:.0f} MHz, " if clock else ""
-    if clock and power and clock < _LOW_MHZ and power < _LOW_W:
+    if clock and power and clock < LOW_MHZ and power < LOW_W:
         cause = f"{seen}{power:.0f} W, the low-power state: take the AC power away, since a reboot does not help"
-    elif heat and heat >= _HOT_C:
+    elif heat and heat >= HOT_C:
         cause = f"{seen}{heat:.0f} degrees: give it air and clean its filters"
     elif clock and clock < _HELD_MHZ:
         cause = f"{seen}held back: look for a lock or a cap by nvidia-smi -q -d CLOCK,PERFORMANCE"

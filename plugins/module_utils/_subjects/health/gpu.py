@@ -2,7 +2,7 @@
 """A GPU that does not answer, or whose driver, libraries and specification are not of one release."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from ..._base import worded
 from ..._base.findings import Finding
@@ -10,6 +10,9 @@ from ..._base.subject import PreflightContext
 from ..._host.probe.nvidia_smi import MISSING
 from ..system.next_boot import restart
 
+# A busy GB10 in its low-power state stays below one of both. The others are too hot, and held back.
+BUSY, LOW_MHZ, LOW_W, HOT_C, HELD_MHZ = 90, 1000, 25, 85, 1800
+_BRAKE, _BY_HEAT = "HW Power Brake Slowdown", {"HW Thermal Slowdown", "SW Thermal Slowdown"}
 _MISMATCH = "version mismatch"
 # What is written anew by itself lies below /run; the others somebody wrote.
 _MADE_AT_BOOT = ("/run/", "/var/run/")
@@ -29,7 +32,22 @@ def gpu(look: PreflightContext) -> Iterator[Finding]:
         yield worded.host_warning("gpu-silent/no-tool", "the GPU", found=why)
     elif why:
         yield worded.host_error("gpu-silent/no-answer", "the GPU", found=why, power_off=restart(look, power_off=True))
+    else:
+        yield from _at_work(look, found.get("figures", {}), found.get("held_back", ()))
     yield from _specifications(look, libraries or driver)
+
+
+def _at_work(look: PreflightContext, figures: Mapping[str, float], held_back: Collection[str]) -> Iterator[Finding]:
+    """By what it shows while it computes: slow and cool, hot, or held back."""
+    use, clock = figures.get("use_percent", 0), figures.get("clock_mhz", HELD_MHZ)
+    power, heat = figures.get("power_w", LOW_W), figures.get("heat_c", 0)
+    shown = f"{use:.0f} % busy at {clock:.0f} MHz, {power:.0f} W and {heat:.0f} degrees"
+    if heat >= HOT_C or {*held_back} & _BY_HEAT:
+        yield worded.host_warning("gpu-hot", "the GPU", found=shown)
+    elif use >= BUSY and (clock < LOW_MHZ or power < LOW_W):
+        yield worded.host_warning("gpu-slow", "the GPU", found=shown, power_off=restart(look, power_off=True))
+    elif _BRAKE in held_back or (use >= BUSY and clock < HELD_MHZ and held_back):
+        yield worded.host_warning("gpu-held-back", "the GPU", found=f"{shown}, by {', '.join(held_back)}")
 
 
 def _specifications(look: PreflightContext, version: str | None) -> Iterator[Finding]:

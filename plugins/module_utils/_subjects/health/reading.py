@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads how a machine's starts ended, and what its kernel complains of: files alone, no program."""
+"""Reads how a machine's starts ended, what its kernel complains of, its heat, its disks, and who else ends its engines:
+files and one request to each disk, no program."""
 
+import contextlib
+import ctypes
+import fcntl
 import os
 import re
 import struct
@@ -10,45 +14,88 @@ from pathlib import Path
 from typing import Any
 
 from ..._host.probe.parts import Part
+from ..._on_host.textfile import Kernel
 
 _WTMP = (Path("/var/log/wtmp.1"), Path("/var/log/wtmp"))
-_KMSG = "/dev/kmsg"
+_PSTORE = (Path("/sys/fs/pstore"), Path("/var/lib/systemd/pstore"))
 _DAY_S, _DAYS = 86_400, 30
 # utmp(5): the length of a record, and where its time is and in which form: glibc has two forms on 64 bits.
 _FORMS: Mapping[int, tuple[int, str]] = {400: (344, "<q"), 384: (340, "<i")}
 _RUN_LEVEL, _BOOT, _USER = 1, 2, slice(44, 76)
-_MOST_RECORDS, _MOST_WORDS = 20_000, 300
-# Xids that a program's own fault or end makes: 13, 31, 43, 45 (NVIDIA, "XID Errors").
-_KINDS = (
-    ("xid", re.compile(r"NVRM: Xid \(.*?\): (?!(?:13|31|43|45),)\d+")),
-    ("out-of-memory", re.compile(r"NVRM: .*NV_ERR_NO_MEMORY")),
-    ("hardware", re.compile(r"\[Hardware Error\]|EDAC .*\bUE\b|AER: .*Uncorrect|AER: .*(?<!Non-)Fatal")),
-    ("disk", re.compile(r"I/O error, dev nvme|nvme.*(?:controller is down|I/O .*timeout)")),
-    ("heat", re.compile(r"critical temperature reached|temperature above threshold", re.IGNORECASE)),
+# The end of a file of logins that is read, a multiple of both lengths, and what is read of other files.
+_MOST_LOGINS, _MOST_BYTES, _MOST_FILES, _MOST_WORDS = 400 * 384 * 20, 1 << 16, 200, 200
+_PANIC = re.compile(r"Kernel panic - not syncing.*|.*(?:watchdog: BUG|hard LOCKUP|soft lockup).*")
+_HWMON, _ZONES, _RDMA = (Path("/sys/class") / name for name in ("hwmon", "thermal", "infiniband"))
+_ERRORS = (
+    *("symbol_error", "port_rcv_errors", "local_link_integrity_errors", "link_error_recovery", "link_downed"),
+    *("rx_icrc_encapsulated", "out_of_sequence", "local_ack_timeout_err", "req_transport_retries_exceeded"),
 )
+# NVM Express 2.0: Get Log Page 2 (SMART) of the whole controller; linux/nvme_ioctl.h: _IOWR('N', 0x41, 72 bytes).
+_ADMIN, _SMART, _WHOLE, _LOG_BYTES, _DISK_MS = 0xC0484E41, 2, 0xFFFFFFFF, 512, 5000
+_UNITS = Path("/etc/systemd/system")
+_CRON = (Path("/etc/crontab"), Path("/etc/cron.d"), Path("/var/spool/cron/crontabs"))
+_OURS = "gb10-"
+_ENDS = re.compile(
+    r"\b(?:(?:docker|podman) +(?:kill|stop|restart|rm)|p?kill(?:all)?|os\.kill|systemctl +(?:restart|stop|kill))\b"
+    r"[ \w.@-]{0,60}"
+)
+_ENGINES = re.compile(r"vllm|sglang|llama|trtllm|compute-apps|\bray\b", re.IGNORECASE)
+_WATCHES = re.compile(r"\bwhile\b|/health|MemAvailable|nvidia-smi|\bfree -")
+_STARTS = re.compile(r"docker (?:compose|run)\b|vllm serve|launch_server|llama-server ")
 
 
 def read_health() -> dict[str, Any]:
-    """``{boots, lines}``: starts of `_DAYS` days as `boots` finds them, None where the host keeps no record; `kinds` of
-    the kernel's lines since it started."""
-    records = [path.read_bytes() for path in _WTMP if path.exists()]
-    return {"boots": boots(records, time.time()) if records else None, "lines": kinds(_kernel_lines())}
+    """``{boots, lines}``: starts of `_DAYS` days as `boots` finds them, None where the host keeps no record; ``{count,
+    today, last}`` of each kind of the kernel's complaints since it started."""
+    records = [content for path in _WTMP if (content := _tail(path))]
+    kernel = Kernel()
+    lines = kernel.look()
+    kernel.close()
+    return {"boots": boots(records, time.time(), panics()) if records else None, "lines": complaints(lines)}
 
 
-def boots(records: Iterable[bytes], now: float) -> list[dict[str, Any]]:
-    """``{days_ago, cut_off}`` of each start in wtmp's files, the oldest first; cut_off: another start came with no
-    shutdown before it."""
+def complaints(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {
+        kind: {"count": one["count"], "today": len(one["times"]), "last": one["last"]} for kind, one in found.items()
+    }
+
+
+def _tail(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _MOST_LOGINS))
+            return file.read(_MOST_LOGINS)
+    except OSError:
+        return b""
+
+
+def boots(records: Iterable[bytes], now: float, panics: Iterable[tuple[float, str]] = ()) -> list[dict[str, Any]]:
+    """``{days_ago, cut_off, why}`` of each start in wtmp's files, the oldest first; cut_off: another start came with no
+    shutdown before it. why: what the kernel left of its end. panics: as of `panics`."""
     found: list[dict[str, Any]] = []
+    ends: list[tuple[float, dict[str, Any]]] = []
     shut = True
     for kind, user, at in (record for content in records for record in _records(content)):
         if kind == _BOOT:
             if found and not shut:
                 found[-1]["cut_off"] = True
-            found.append({"days_ago": max(0.0, (now - at) / _DAY_S), "cut_off": False})
+                ends.append((at, found[-1]))
+            found.append({"days_ago": max(0.0, (now - at) / _DAY_S), "cut_off": False, "why": ""})
             shut = False
         elif kind == _RUN_LEVEL and user == b"shutdown":
             shut = True
+    for when, why in panics if ends else ():  # kept just before the next start, or moved away just after it
+        min(ends, key=lambda end: abs(end[0] - when))[1]["why"] = why
     return [boot for boot in found if boot["days_ago"] <= _DAYS]
+
+
+def panics(folders: Iterable[Path] = _PSTORE) -> list[tuple[float, str]]:
+    """When and by which words the kernel's own records of its ends say that it stopped itself."""
+    found = []
+    for path in [path for folder in folders for path in sorted(folder.glob("**/*"))][:_MOST_FILES]:
+        if words := _PANIC.search(_text(path)):
+            found.append((path.stat().st_mtime, " ".join(words[0].split())[:_MOST_WORDS]))
+    return found
 
 
 def _records(content: bytes) -> Iterator[tuple[int, bytes, int]]:
@@ -61,36 +108,114 @@ def _records(content: bytes) -> Iterator[tuple[int, bytes, int]]:
             return
 
 
-def kinds(lines: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """``{kind: {count, last}}`` of what a kernel complains of."""
-    found: dict[str, dict[str, Any]] = {}
-    for line in lines:
-        for kind, pattern in _KINDS:
-            if pattern.search(line):
-                known = found.setdefault(kind, {"count": 0, "last": ""})
-                known.update(count=known["count"] + 1, last=line[:_MOST_WORDS])
+def read_sensors() -> dict[str, Any]:
+    """``{heat_c, errors}``: degrees of the chip's zones and of the adapters, by name; errors of the RDMA devices that
+    are not 0. A disk's heat is its own to tell."""
+    heat = {f"zone {zone.name[12:]}": _number(zone / "temp") for zone in _ZONES.glob("thermal_zone*")}
+    for sensor in _HWMON.glob("hwmon*"):
+        if (name := _text(sensor / "name").strip()) not in ("nvme", "acpitz"):
+            heat |= {
+                f"{name} {path.name[4:-6]} {sensor.name[5:]}": _number(path) for path in sensor.glob("temp*_input")
+            }
+    errors = {
+        device.name: {
+            name: value
+            for name in _ERRORS
+            for path in device.glob(f"ports/1/*counters/{name}")
+            if (value := _number(path))
+        }
+        for device in _RDMA.glob("*")
+    }
+    return {
+        "heat_c": {name: value / 1000 for name, value in sorted(heat.items()) if value is not None},
+        "errors": {name: known for name, known in sorted(errors.items()) if known},
+    }
+
+
+def read_drives() -> dict[str, dict[str, int]]:
+    """What `worn` says of each NVMe disk that answers."""
+    found = {}
+    for path in sorted(Path("/dev").glob("nvme[0-9]")):
+        with contextlib.suppress(OSError):
+            found[path.name] = worn(_smart(path))
     return found
 
 
-def _kernel_lines() -> Iterator[str]:
-    """Of the kernel's own ring, without what programs write there: their facility is another."""
+def _smart(path: Path) -> bytes:
+    log = ctypes.create_string_buffer(_LOG_BYTES)
+    words = (_LOG_BYTES // 4 - 1) << 16 | _SMART
+    head = struct.pack("<BBHIII", _SMART, 0, 0, _WHOLE, 0, 0) + struct.pack(
+        "<QQII", 0, ctypes.addressof(log), 0, _LOG_BYTES
+    )
+    request = bytearray(head + struct.pack("<8I", words, 0, 0, 0, 0, 0, _DISK_MS, 0))
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        ring = os.open(_KMSG, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:
-        return
-    try:
-        for _ in range(_MOST_RECORDS):
-            try:
-                record = os.read(ring, 8192).decode("utf-8", "replace")
-            except BrokenPipeError:  # it was overwritten meanwhile
-                continue
-            except OSError:
-                return
-            head, _, text = record.partition(";")
-            if head.partition(",")[0].isdecimal() and int(head.partition(",")[0]) < 8:
-                yield text.partition("\n")[0]
+        if status := fcntl.ioctl(descriptor, _ADMIN, request):
+            raise OSError(status, "it refuses to tell its health")
     finally:
-        os.close(ring)
+        os.close(descriptor)
+    return log.raw
 
 
-READS: Mapping[str, Part] = {"health": lambda _run, _ask: read_health()}
+def worn(log: bytes) -> dict[str, int]:
+    """``{warning, heat_c, spare, spare_least, used, errors}`` of the SMART log: warning is its bits, spare and used are
+    in per cent."""
+    warning, kelvin, spare, least, used = struct.unpack_from("<BHBBB", log)
+    errors = int.from_bytes(log[160:176], "little")
+    return {
+        **{"warning": warning, "heat_c": kelvin - 273, "spare": spare, "spare_least": least, "used": used},
+        "errors": min(errors, 1 << 53),
+    }
+
+
+def read_watchdogs() -> list[dict[str, str]]:
+    """``{unit, line}`` of what somebody let run again and again that ends engines: units with their scripts, and lines
+    of cron."""
+    found = []
+    for unit in sorted(_UNITS.glob("*.service"))[:_MOST_FILES]:
+        enabled = any(_UNITS.glob(f"*.wants/{unit.name}")) or any(_UNITS.glob(f"*.wants/{unit.stem}.timer"))
+        if enabled and not unit.name.startswith(_OURS):
+            runs = "\n".join(re.findall(r"^ExecStart=(.*)$", _text(unit), re.MULTILINE))
+            scripts = [_text(Path(word)) for word in re.findall(r"(?<!\S)[-@!+]*(/[\w./+-]+)", runs)[:4]]
+            if line := ends_engines("\n".join([runs, *scripts])):
+                found.append({"unit": unit.name, "line": line})
+    files = [path for place in _CRON for path in ([place] if place.is_file() else sorted(place.glob("*")))]
+    for path in files[:_MOST_FILES]:
+        for row in _text(path).splitlines():
+            scripts = [_text(Path(word)) for word in re.findall(r"(?<!\S)(/[\w./+-]+)", row)[:4]]
+            if not row.lstrip().startswith("#") and (line := ends_engines("\n".join(["while", row, *scripts]))):
+                found.append({"unit": str(path), "line": line})
+    return found
+
+
+def ends_engines(text: str) -> str:
+    """The command that ends engines in what watches them; empty for another program, and for one that starts them."""
+    plain = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+    ends = _ENDS.search(plain)
+    is_watchdog = ends and _ENGINES.search(plain) and _WATCHES.search(plain) and not _STARTS.search(plain)
+    return " ".join(ends[0].split())[:_MOST_WORDS] if ends and is_watchdog else ""
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path).strip()
+    return int(text) if re.fullmatch(r"-?\d{1,15}", text) else None
+
+
+def _text(path: Path) -> str:
+    """The beginning of a plain file; empty for any other, and for a program."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES)
+    except OSError:
+        return ""
+    return "" if content.startswith(b"\x7fELF") else content.decode("utf-8", "replace")
+
+
+READS: Mapping[str, Part] = {
+    "health": lambda _run, _ask: read_health(),
+    "sensors": lambda _run, _ask: read_sensors(),
+    "drives": lambda _run, _ask: read_drives(),
+    "watchdogs": lambda _run, _ask: read_watchdogs(),
+}

@@ -46,7 +46,7 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
 
 
 def _differences(view: DriftContext) -> Differences:
-    yield from map(view.of_finding, _obstacles(view.as_look()))
+    yield from map(view.of_finding, _obstacles(view.look))
     declared, found = view.slice["gpu"], view.state["gpu"]
     if found is None:
         return

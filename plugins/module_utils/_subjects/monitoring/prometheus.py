@@ -213,9 +213,11 @@ def exporter_unit(inventory: str) -> str:
 
 
 def metrics_unit(inventory: str) -> str:
-    """Root, for the reports of the drift check, without any other power of root's."""
+    """Root, for the reports of the drift check and the kernel's lines, without any other power of root's."""
     command = f"/usr/bin/python3 -I {layout.METRICS_PROGRAM} {layout.METRICS_PLAN}"
-    more = f"RuntimeDirectory={layout.METRICS.rpartition('/')[2]}\nCapabilityBoundingSet=CAP_DAC_READ_SEARCH\n"
+    more = (
+        f"RuntimeDirectory={layout.METRICS.rpartition('/')[2]}\nCapabilityBoundingSet=CAP_DAC_READ_SEARCH CAP_SYSLOG\n"
+    )
     return _unit("metrics of GPU, services, fabric and drift", command, more, inventory, user="")
 
 

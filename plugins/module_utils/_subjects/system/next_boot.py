@@ -48,6 +48,12 @@ def _started(kernel: Kernel, boot: Boot) -> tuple[str, str]:
 
 def restart_brings(look: PreflightContext) -> Iterator[Finding]:
     """The versions known to fail that a restart would bring, and that do not run now, with the way around them."""
+    if "restart" not in look.judged:
+        look.judged["restart"] = [*_brought(look)]
+    yield from look.judged["restart"]
+
+
+def _brought(look: PreflightContext) -> Iterator[Finding]:
     now = {row["id"] for row, _have, _version in bad_rows(look)}
     for row, have, version in bad_rows(replace(look, state=after_restart(look.state))):
         if row["id"] not in now and version.severity != "hint":

@@ -59,7 +59,7 @@ def _differences(view: DriftContext) -> Differences:
 
 def _reboot(view: DriftContext) -> Iterator[Difference]:
     kernel, apt = view.state["kernel"], view.state["apt"]
-    if kernel and kernel["reboot_required"] and not refused(view.as_look()):
+    if kernel and kernel["reboot_required"] and not refused(view.look):
         yield view.differs("hint", "reboot-pending", "reboot")
     if apt and apt["unproved"]:
         yield view.differs("warning", "update-unproved", "update")
@@ -94,7 +94,7 @@ def _packages(view: DriftContext) -> Iterator[Difference]:
 
 
 def _known_bad(view: DriftContext) -> Iterator[Difference]:
-    look = view.as_look()
+    look = view.look
     yield from map(view.of_finding, (*bad_versions(look), *restart_brings(look)))
 
 
