@@ -454,6 +454,10 @@ CLEAN = {
     'gb10_disk_free_bytes{host="titan",path="/var/lib/gb10-fleet"}': "9e11x30",
     'gb10_drift_differences{host="titan",of="spark-2",severity="error"}': "0x30",
     'gb10_drift_checked_timestamp_seconds{host="titan"}': "0x30",
+    'gb10_gpu_programs{host="titan"}': "1x60",
+    'gb10_kernel_lines{host="titan",kind="xid-gone"}': "0x30",
+    'node_infiniband_symbol_error_total{host="titan",device="mlx5_0"}': "7x30",
+    'node_thermal_zone_temp{host="titan",zone="0"}': "62x30",
     'node_textfile_mtime_seconds{host="titan",file="/run/gb10-metrics/gb10.prom"}': "0+60x30",
     'vllm:num_requests_waiting{host="titan",service="chat"}': "0x30",
     'vllm:kv_cache_usage_perc{host="titan",service="chat"}': "0.99x30",
@@ -462,6 +466,12 @@ CLEAN = {
     'vllm:time_to_first_token_seconds_bucket{host="titan",service="chat",le="60"}': "0+10x30",
     'vllm:time_to_first_token_seconds_bucket{host="titan",service="chat",le="+Inf"}': "0+10x30",
 }
+MEMORY = {
+    **{"MemTotal": "130e9", "MemFree": "100e9", "Buffers": "1e9", "Cached": "20e9", "AnonPages": "4e9", "Slab": "1e9"},
+    **{"PageTables": "1e8", "KernelStack": "1e8", "SwapCached": "0", "Percpu": "1e8"},
+}
+CLEAN |= {f'node_memory_{name}_bytes{{job="host",host="titan"}}': f"{size}x60" for name, size in MEMORY.items()}
+HELD = 'gb10_gpu_held_back{host="titan",reason="power"}'
 SERVICE = 'host="titan",service="chat"'
 RANK = f'{SERVICE},rank="0"'
 AWAY = {
@@ -493,6 +503,19 @@ CAUSES: list[tuple[str, dict[str, str]]] = [
     ),
     ("Gb10HostRestarts", {'node_boot_time_seconds{job="host",host="titan"}': "40000x3 90200x4 90600x30"}),
     ("", {'node_boot_time_seconds{job="host",host="titan"}': "40000x3 90200x30"}),  # an update
+    ("Gb10GpuHeldBack", {HELD: "1x30", f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "1404e6x30"}),
+    ("", {HELD: "1x30"}),  # of a healthy one under load
+    ("Gb10GpuSlow", {HELD: "1x30", f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "513e6x30"}),
+    ("Gb10KernelWarns", {'gb10_kernel_lines{host="titan",kind="xid-gone"}': "0x8 1x30"}),
+    ("", {'gb10_kernel_lines{host="titan",kind="corrected"}': "0+3x30"}),
+    (
+        "Gb10MemoryLeaked",
+        {'gb10_gpu_programs{host="titan"}': "0x60", 'node_memory_MemFree_bytes{job="host",host="titan"}': "2e10x60"},
+    ),
+    ("", {'node_memory_MemFree_bytes{job="host",host="titan"}': "2e10x60"}),  # an engine holds it
+    ("Gb10FabricDamaged", {'node_infiniband_symbol_error_total{host="titan",device="mlx5_0"}': "0x3 900x30"}),
+    ("Gb10MachineHot", {'node_thermal_zone_temp{host="titan",zone="0"}': "99x30"}),
+    ("Gb10MachineIll", {'gb10_machine_ill{host="titan",of="spark-2",rule="drive-worn"}': "1x30"}),
     ("Gb10LinkDown", {'gb10_fabric_link{host="titan",device="enp1s0f0np0"}': "1x3 0x30"}),
     ("Gb10DiskFull", {'gb10_disk_free_bytes{host="titan",path="/var/lib/gb10-fleet"}': "9e9x30"}),
     ("Gb10Drift", {'gb10_drift_differences{host="titan",of="spark-2",severity="error"}': "2x30"}),
@@ -560,6 +583,7 @@ def test_each_alert_fires_for_its_cause_alone(tmp_path: Path, names: str, change
 
 
 DAY = 144
+KERNEL = 'gb10_kernel_lines{host="titan",kind="%s"}'
 STEP_S = 600
 
 
@@ -580,6 +604,17 @@ def month(changed: dict[str, list[float | None]]) -> dict[str, str]:
         'node_textfile_mtime_seconds{host="titan",file="/run/gb10-metrics/gb10.prom"}': [
             step * STEP_S - 9.0 for step in at
         ],
+        # a healthy one: under load the driver caps its power for hours, and some errors are corrected
+        HELD: [float(busy) for busy in loaded],
+        'gb10_gpu_programs{host="titan"}': [1.0 for _ in at],
+        KERNEL % "xid-gone": [0.0 for _ in at],
+        KERNEL % "corrected": [float(step // 12) for step in at],
+        'node_thermal_zone_temp{host="titan",zone="0"}': [50.0 + step % 31 if loaded[step] else 45.0 for step in at],
+        'node_infiniband_symbol_error_total{host="titan",device="mlx5_0"}': [float(step // 500) for step in at],
+        **{
+            f'node_memory_{name}_bytes{{job="host",host="titan"}}': [0.2 * float(size) for _ in at]
+            for name, size in MEMORY.items()
+        },
     }
     return {name: " ".join("_" if one is None else f"{one:g}" if abs(one) < 1e5 else f"{one:.0f}" for one in values)
             for name, values in (found | changed).items()}  # fmt: skip
@@ -605,6 +640,14 @@ STOPS: list[float | None] = [20 * DAY * STEP_S + at // 41 * 41 * STEP_S - 30.0 f
         (ill(f"gb10_gpu_temperature_celsius{{{GPU}}}", 20, 92.0), 20, "Gb10GpuHot"),
         (ill(f"gb10_gpu_temperature_celsius{{{GPU}}}", 20, None), 20, "Gb10GpuSilent"),
         (ill(f"gb10_gpu_sm_clock_hertz{{{GPU}}}", 20, 702e6), 20, "Gb10GpuSlow"),
+        (ill(f"gb10_gpu_sm_clock_hertz{{{GPU}}}", 20, 1404e6), 20, "Gb10GpuHeldBack"),
+        (ill(KERNEL % "xid-gone", 20, 3.0), 20, "Gb10KernelWarns"),
+        (ill('node_thermal_zone_temp{host="titan",zone="0"}', 20, 97.0), 20, "Gb10MachineHot"),
+        (
+            {'gb10_machine_ill{host="titan",of="titan",rule="drive-worn"}': [None] * (20 * DAY + 18) + [1.0] * DAY},
+            20,
+            "Gb10MachineIll",
+        ),
         ({BOOTS: [float(word) for word in month({})[BOOTS].split()[: 20 * DAY]] + STOPS}, 20, "Gb10HostRestarts"),
     ],
 )

@@ -55,7 +55,7 @@ KINDS = (
     ("fault", r"Internal error: |kernel BUG at|BUG: (?!soft lockup)|Unable to handle kernel"),
 )  # fmt: skip
 _PATTERNS = [(kind, re.compile(pattern)) for kind, pattern in KINDS]
-_KMSG, _MOST_RECORDS, _MOST_WORDS, _DAY_S = "/dev/kmsg", 20_000, 300, 86_400
+_KMSG, _MOST_RECORDS, _MOST_WORDS, _MOST_ILLS, _DAY_S = "/dev/kmsg", 20_000, 300, 50, 86_400
 # Of a supervisor's status: what is passed on as it is.
 _FIGURES = {
     "memory_taken": "gb10_service_memory_bytes",
@@ -180,6 +180,9 @@ def of_drift(history: object) -> Iterator[Sample]:
             value = _number(tally.get(severity)) if isinstance(tally, dict) else None
             if value is not None:
                 yield Sample("gb10_drift_differences", value, {"of": str(host), "severity": severity})
+        ills = tally.get("ills") if isinstance(tally, dict) else None
+        for rule in ills[:_MOST_ILLS] if isinstance(ills, list) else ():
+            yield Sample("gb10_machine_ill", 1.0, {"of": str(host), "rule": str(rule)[:_MOST_WORDS]})
 
 
 # Read -------------------------------------------------------------------------------------------------------------
@@ -224,8 +227,9 @@ def samples(plan: Mapping[str, Any], kernel: Kernel | None = None) -> Iterator[S
     yield from figures
     if figures:
         yield Sample("gb10_gpu_programs", float(len(re.findall(r"^\d+$", output(PROGRAMS), re.MULTILINE))))
-    for kind, known in sorted((kernel.look() if kernel else {}).items()):
-        yield Sample("gb10_kernel_lines", float(known["count"]), {"kind": kind})
+    lines = kernel.look() if kernel else {}
+    for kind, _pattern in KINDS if kernel else ():
+        yield Sample("gb10_kernel_lines", float(lines.get(kind, {"count": 0})["count"]), {"kind": kind})
     for service in plan["services"]:
         found = _json(service["status_file"])
         yield from of_service(service, found if isinstance(found, dict) else None, time.time())

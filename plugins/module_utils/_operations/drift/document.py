@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A check's result as the map that reports are made of, and its history."""
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 Verdict = Literal["clean", "drift", "unknown"]
 Level = Literal["error", "warning", "hint"]
@@ -22,6 +22,7 @@ class Tally(TypedDict):
     error: int
     warning: int
     hint: int
+    ills: NotRequired[list[str]]
 
 
 class Row(TypedDict):

@@ -4,7 +4,7 @@
 A plain map, kept by the controller beside the reports::
 
     since   {id of a difference: time when it was first seen}
-    nights  [{at, verdict, hosts: {host: {verdict, error, warning, hint}}}], the newest last
+    nights  [{at, verdict, hosts: {host: {verdict, error, warning, hint, ills}}}], the newest last
     read    {host: {file of weights: the day (since 1970) when all its bytes were last right}}
 """
 
@@ -12,10 +12,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from ..._base.gb10 import data_table
 from .compare import Reading, Result
 from .document import History, Night, Tally
 
 NIGHTS = 60
+# Rules about the machine itself: its alert names them.
+_ILLS = frozenset[str](data_table("ills"))
 EMPTY: History = {"since": {}, "nights": [], "read": {}, "last_success": 0}
 
 
@@ -59,13 +62,15 @@ def remember(
 
 
 def tally(result: Result, host: str) -> Tally:
-    """A host's verdict, and how many differences it has of each severity."""
-    mine = [difference.severity for difference in result.differences if difference.host == host]
+    """A host's verdict, how many differences it has of each severity, and what its machine is ill of."""
+    found = [difference for difference in result.differences if difference.host == host]
+    mine = [difference.severity for difference in found]
     return {
         "verdict": result.verdict_of(host),
         "error": mine.count("error"),
         "warning": mine.count("warning"),
         "hint": mine.count("hint"),
+        "ills": sorted({difference.rule for difference in found if difference.rule in _ILLS}),
     }
 
 
