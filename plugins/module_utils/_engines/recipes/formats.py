@@ -54,8 +54,8 @@ def as_known(source: Mapping[str, object]) -> tuple[str, Mapping[Any, Any]]:
         return "vllm-project/recipes", _vllm(source)
     if isinstance(source.get("docker"), str):
         return "docker run", _docker_run(str(source["docker"]))
-    if isinstance(services := source.get("services"), Mapping):
-        return "compose", _compose(services)
+    if isinstance(source.get("services"), Mapping):
+        return "compose", _compose(_map(source, "services"))
     return "", source
 
 
