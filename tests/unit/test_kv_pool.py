@@ -30,7 +30,7 @@ def test_answer_is_vllms_own(asked: dict[str, Any], truth: dict[str, Any], reque
     assert {key: got.get(key) for key in truth} == truth
 
 
-FURTHER = [row for file in ("further", "drafts-and-stages", "architectures") for row in recorded(file)]
+FURTHER = [row for file in ("further", "drafts-and-stages", "architectures", "autumn") for row in recorded(file)]
 
 
 @pytest.mark.parametrize(("asked", "truth"), [pytest.param(a, t, id=name) for name, a, t in FURTHER])
@@ -290,6 +290,10 @@ def test_tiny_model_of_the_lab() -> None:
 # vllm/model_executor/models/registry.py, and what gemma4_mm.py, gemma4_unified.py, nano_nemotron_vl.py, minimax_m3,
 # step3p7.py and adapters.py build their language model of).
 ALIKE = {
+    "DeepseekV4ForConditionalGeneration": "DeepseekV4ForCausalLM",
+    "Glm5NextForCausalLM": "Glm5NextForConditionalGeneration",
+    "MiMoV2ForCausalLM": "MiMoV2FlashForCausalLM",
+    "Qwen4ExpForCausalLM": "Qwen4ExpForConditionalGeneration",
     "Gemma4ForCausalLM": "Gemma4ForConditionalGeneration",
     "Gemma4UnifiedForConditionalGeneration": "Gemma4ForConditionalGeneration",
     "MiniMaxM3SparseForCausalLM": "MiniMaxM3SparseForConditionalGeneration",
@@ -304,7 +308,7 @@ def test_no_architecture_is_sized_without_an_answer_of_vllms() -> None:
     """Whoever adds a family records a case of it, or names here which class of vLLM's it shares."""
     tried = {
         asked["config"]["architectures"][0]
-        for file in ("cases", "further", "drafts-and-stages", "architectures")
+        for file in ("cases", "further", "drafts-and-stages", "architectures", "autumn")
         for _, asked, truth in recorded(file)
         if "error" not in truth
     }

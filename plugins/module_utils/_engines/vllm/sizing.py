@@ -29,7 +29,7 @@ from .catalogue.version import Version, parse
 from .division import stage_layers
 from .kv import LONG_ALLOWED, ServiceKv, kv_for_service, overridden
 from .kv.config import keeps_nothing
-from .kv.release import requested_bytes
+from .kv.release import NEWEST, requested_bytes
 from .placement import ESTIMATE, ESTIMATES_SINCE, group_layers
 from .runner import VARIABLE, Service, start, without_images
 from .text.flags import draft_repository
@@ -41,6 +41,8 @@ BATCHED_TOKENS = 8192
 SEQUENCES = 256
 # What weights may take of all hosts (R109).
 _MOST_OF_MEMORY = 0.9
+# By which release a pool is shown whose image names none; the second for a model that the first doesn't have.
+_ASSUMED: tuple[str, ...] = (fact("image", "release"), NEWEST)
 _POOL = ("tokens", "block_size", "num_blocks", "max_concurrency", "bytes_per_request")
 
 
@@ -95,7 +97,7 @@ class VllmSizing:
         answer = filled if isinstance(filled, dict) else {}
         refused = [*_late(answer), *([] if isinstance(filled, dict) else filled)]
         findings = [_at_service(placed, finding) for finding in refused]
-        if low != high:
+        if low != high or placed.image["release"] is None:
             findings = [replace(finding, severity="warning") for finding in findings]
         if answer and not findings:
             findings += _small(placed, shares, answer)
@@ -261,9 +263,12 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
     )
     if kv is None and placed.image["release"] is None:
         seen = observed.catalogue(placed.head.name, placed.image).get("version")
-        kv, problems = _kv(placed, config, values, seen or fact("image", "release"))
+        problems: Sequence[Finding] = ()
+        for version in [seen] if seen else _ASSUMED:
+            if kv is None:
+                kv, problems = _kv(placed, config, values, version)
+                findings += _assumed_release(placed, version) if kv and not seen else []
         findings += [replace(problem, severity="warning") for problem in problems]
-        findings += _assumed_release(placed) if kv and not seen else []
     match_unit = _whole(values.get("prefix-match-unit"), 0) or None
     return VllmSizing(
         demand, _key(placed, values), kv, config, match_unit, _rank_weights(placed, values, demand)
@@ -430,14 +435,14 @@ def _assumed(placed: Placed, kv: ServiceKv | None) -> str | None:
     return "; of the drafter, ".join(part for part in parts if isinstance(part, str)) or None
 
 
-def _assumed_release(placed: Placed) -> Iterator[Finding]:
-    release = fact("image", "release")
+def _assumed_release(placed: Placed, release: str) -> Iterator[Finding]:
     yield worded.hint(
         "kv-release-assumed",
         placed.place.below("image", "release"),
         kind="memory",
         reference=placed.image["reference"],
         release=release,
+        newest="that is known" if release == NEWEST else "that somebody validated on a DGX Spark",
     )
 
 

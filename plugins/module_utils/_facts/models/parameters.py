@@ -209,7 +209,10 @@ def _algorithm(config: Mapping[str, object], repository: str, quantization: str 
         return named or "none"
     if str(quantization).startswith("modelopt"):
         return "nvfp4"
-    return _METHODS.get(str(quantization)) or _NATIVE.get(str(ConfigJson(config).architecture), "none")
+    native = _NATIVE.get(str(ConfigJson(config).architecture), "none")
+    if native == "mxfp4" and quantization == "fp8":  # by its config.json, whose experts are smaller
+        return native
+    return _METHODS.get(str(quantization)) or native
 
 
 def parameters(config: Mapping[str, object]) -> Parameters | None:

@@ -9,6 +9,8 @@ from .trouble import not_sized, refusal
 _EIGHT_BIT = ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc")
 _SCALED = ("int8_per_token_head", "fp8_per_token_head")
 _WIDE = ("auto", "bfloat16", "float16")
+# A latent's bytes of a token as sparse kernels read it (vllm/model_executor/layers/attention/mla_attention.py).
+_LATENT = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
 # First release with a --kv-cache-dtype, where that is not the oldest one (vllm/config/cache.py, CacheDType).
 _SINCE = {"float16": "0.18", "nvfp4": "0.20", **dict.fromkeys(_SCALED, "0.20")}
 _PLACE = "flags.kv_cache_dtype"
@@ -19,6 +21,8 @@ def cache_dtype(flags: Flags, model: Model, release: Release) -> str:
     name = flags.kv_cache_dtype
     if name == "auto" and release.reads_kv_quantization and model.kv_dtype is not None:
         name = model.kv_dtype
+    if name in _LATENT and model.attention.packed:
+        return name
     if name not in (*_EIGHT_BIT, *_SCALED, *_WIDE, "nvfp4"):
         remedy = "use fp8, bfloat16 or nvfp4, or size it by a first boot"
         raise not_sized(_PLACE, found=f"{name}, which is not sized here", expected="a sized dtype", remedy=remedy)
@@ -26,6 +30,10 @@ def cache_dtype(flags: Flags, model: Model, release: Release) -> str:
         words = f"ValidationError: 1 validation error for CacheConfig cache_dtype {name} is not known"
         remedy = f"use vLLM {_SINCE[name]} or newer, or fp8"
         raise refusal("kv-dtype", _PLACE, words=words, remedy=remedy, source="vllm/config/cache.py, CacheDType")
+    if model.attention.pooled and not release.since("0.33"):
+        remedy = "use vLLM 0.33 or newer, or size it by a first boot"
+        found = f"vLLM {release.text}, with an indexer of pooled keys"
+        raise not_sized("vllm_version", found=found, expected="vLLM 0.33 or newer", remedy=remedy)
     if model.attention.packed:
         _check_packed(name, release)
     elif model.attention.latent:
@@ -103,12 +111,19 @@ def window_block(backend: str, block: int, release: Release) -> int:
     return block
 
 
+def latent_bytes(packed: int, cache: str) -> int:
+    """Bytes of a token's latent. packed: as 8 bits take it, with what else is kept in its page."""
+    return packed - _LATENT["fp8_ds_mla"] + _LATENT.get(cache, _LATENT["fp8_ds_mla"])
+
+
 def cell_bytes(width: int, cache: str, dtype: str) -> int:
     """Bytes of one head's key (or value) of a token (vllm/v1/kv_cache_interface.py)."""
     if cache == "nvfp4":
         return width // 2 + width // 16
     if cache in _SCALED:
         return width + (4 if width else 0)
+    if cache in _LATENT:
+        return width
     return width * (1 if cache in _EIGHT_BIT else dtype_bytes(dtype if cache == "auto" else cache))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from ...._base.findings import FleetError
 from ...._base.schema import Spec, check
 from ...._facts.models.config import ConfigJson
-from .model import Attention, DeltaNet, Layer, Mamba2, Model
+from .model import Attention, DeltaNet, Layer, Mamba2, Model, Pooled
 from .release import Release
 from .trouble import bad_input, not_sized, refusal, with_remedy
 
@@ -228,14 +228,31 @@ def _sparse_latent(text: Text, architecture: str) -> Model:
     in 8 bits, 64 in 16, 16 of scales), an indexer's key 132; layers that share one keep none."""
     if (text.count("kv_lora_rank"), text.count("qk_rope_head_dim"), text.count("index_head_dim")) != (512, 64, 128):
         raise text.refuse("kv_lora_rank", "latents or indexer keys of other widths than 512 + 64 and 128")
-    if text.has("index_topk_pattern"):
-        raise text.refuse("index_topk_pattern", "a pattern of layers that share an indexer")
+    pattern = text.value("index_topk_pattern", {"type": "str", "max": 4096}, "")
     every, first = text.count("index_topk_freq", 1), text.count("index_skip_topk_offset", 2)
     shared = Attention(1, 576, 0, latent=True, packed=656)
     full = replace(shared, packed=656 + 132)
     mtp = _prediction_layer(text, full, "num_nextn_predict_layers")
-    own = [max(layer - first + 1, 0) % every == 0 for layer in range(_layer_count(text))]
+    layers = range(_layer_count(text))
+    own = [pattern[layer : layer + 1] != "S" if pattern else max(layer - first + 1, 0) % every == 0 for layer in layers]
     return _model(text, architecture, [full if keeps else shared for keeps in own], mtp=mtp, block=64)
+
+
+def _glm_next(text: Text, architecture: str) -> Model:
+    """Kimi Delta Attention, and in some layers latents of which an indexer of pooled keys chooses: GLM-5.3-Flash
+    (vllm/models/glm5next/common: attention.py, kda.py)."""
+    widths = text.count("kv_lora_rank"), text.value("qk_rope_head_dim", {"type": "int", "min": 0, "max": 4096}, 0)
+    if widths != (512, 0) or text.count("index_head_dim") != 128:
+        raise text.refuse("kv_lora_rank", "latents or indexer keys of other widths than 512 and 128")
+    own = Text(text.value("linear_attn_config", {"type": "map"}), f"{text.place}.linear_attn_config")
+    heads, width = own.count("num_heads"), own.count("head_dim")
+    delta = DeltaNet(heads, width, heads, width, own.count("short_conv_kernel_size"))
+    pooled = Pooled(text.count("index_kpool"), 128 + 4, 2 * 128 * 2, doubles=True)
+    sparse = Attention(1, 512, 0, latent=True, packed=656, pooled=pooled)
+    names = _layer_types(text, ["linear_attention"] * _layer_count(text))
+    layers = _by_type(text, names, {"linear_attention": delta, "deepseek_sparse_attention": sparse})
+    mtp = _prediction_layer(text, sparse, "num_nextn_predict_layers")
+    return _model(text, architecture, layers, mtp=mtp, state_dtype="float32", block=64)
 
 
 def _deepseek_v4(text: Text, architecture: str) -> Model:
@@ -249,8 +266,9 @@ def _deepseek_v4(text: Text, architecture: str) -> Model:
         raise text.refuse("compress_ratios", "no 0, 4 or 128 for each layer")
     indexed = replace(window, compressed=4, index_width=text.count("index_head_dim"))
     shapes: dict[int, Layer] = {0: window, 4: indexed, 128: replace(window, compressed=128)}
-    mtp = _prediction_layer(text, window, "num_nextn_predict_layers")
-    return _model(text, architecture, [shapes[ratio] for ratio in ratios[:layers]], mtp=mtp, block=256)
+    mtp = window if text.has("num_nextn_predict_layers") else None
+    kept = [shapes[ratio] for ratio in ratios[:layers]]
+    return _model(text, architecture, kept, mtp=mtp, block=256, stacked=window)
 
 
 def _gpt_oss(text: Text, architecture: str) -> Model:
@@ -387,6 +405,23 @@ def _qwen_hybrid(text: Text, architecture: str) -> Model:
     )
 
 
+def _qwen_sparse(text: Text, architecture: str) -> Model:
+    """The same with an indexer of pooled keys beside the attention, and a convolution behind a table of n-grams:
+    Qwen3.8-Flash-Next (vllm/models/qwen4_exp: common/qsa_cache.py, nvidia/ple_layer.py)."""
+    model, ratio = _qwen_hybrid(text, architecture), text.count("indexer_compress_ratio")
+    width = text.count("indexer_head_dim")
+    # beside a key the ring keeps the positions of a model that takes images, three of 8 bytes
+    open_bytes = 2 * (width + (12 if architecture.endswith("ForConditionalGeneration") else 0))
+    pooled = Pooled(ratio, 2 * width, open_bytes, doubles=False)
+    layers = [replace(one, pooled=pooled) if isinstance(one, Attention) else one for one in model.layers]
+    convolution = None
+    if text.value("ple_layer_ids", {"type": "list", "max": 4096}, []):
+        kept = (text.count("ple_conv_kernel_size") - 1) * text.count("ngram_size")
+        convolution = text.count("hidden_size") * text.count("hc_count"), kept
+    mtp = replace(model.mtp, pooled=pooled) if model.mtp else None
+    return replace(model, layers=tuple(layers), mtp=mtp, convolution=convolution)
+
+
 def _state_dtype(text: Text, key: str) -> str | None:
     """float32, float16 or bfloat16; "auto" is the model's own."""
     if not text.has(key):
@@ -400,12 +435,15 @@ Reader = Callable[[Text, str], Model]
 _FAMILIES: dict[str, tuple[str, Reader]] = {
     "DeepseekV3ForCausalLM": ("0.11", _latent),
     "DeepseekV4ForCausalLM": ("0.20", _deepseek_v4),
+    "DeepseekV4ForConditionalGeneration": ("0.30", _deepseek_v4),
     "DiffusionGemmaForBlockDiffusion": ("0.24", _gemma4),
     "Gemma4ForCausalLM": ("0.19", _gemma4),
     "Gemma4ForConditionalGeneration": ("0.19", _gemma4),
     "Gemma4UnifiedForConditionalGeneration": ("0.23", _gemma4),
     "Glm4MoeForCausalLM": ("0.11", _plain),
     "Glm4MoeLiteForCausalLM": ("0.15", _latent),
+    "Glm5NextForCausalLM": ("0.30", _glm_next),
+    "Glm5NextForConditionalGeneration": ("0.30", _glm_next),
     "GlmMoeDsaForCausalLM": ("0.16", _sparse_latent),
     "GptOssForCausalLM": ("0.11", _gpt_oss),
     "LagunaForCausalLM": ("0.21", _laguna),
@@ -413,6 +451,7 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "LlamaForSequenceClassification": ("0.11", _plain),
     "LlamaModel": ("0.11", _plain),
     "MiMoV2FlashForCausalLM": ("0.14", _mimo_v2),
+    "MiMoV2ForCausalLM": ("0.21", _mimo_v2),
     "MiniMaxM2ForCausalLM": ("0.11.1", _plain),
     "MiniMaxM3SparseForCausalLM": ("0.24", _minimax_m3),
     "MiniMaxM3SparseForConditionalGeneration": ("0.24", _minimax_m3),
@@ -435,6 +474,8 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "Qwen3VLForSequenceClassification": ("0.14", _plain),
     "Qwen3VLMoeForConditionalGeneration": ("0.11", _plain),
     "Qwen3_5ForConditionalGeneration": ("0.17", _qwen_hybrid),
+    "Qwen4ExpForCausalLM": ("0.29", _qwen_sparse),
+    "Qwen4ExpForConditionalGeneration": ("0.29", _qwen_sparse),
     "Qwen3_5MoeForConditionalGeneration": ("0.17", _qwen_hybrid),
     "Step3p5ForCausalLM": ("0.15.1", _step3p5),
     "Step3p7ForConditionalGeneration": ("0.23", _step3p5),

@@ -14,6 +14,8 @@ from .trouble import bad_input, not_sized, refusal
 _PLACE = "flags.speculative_config"
 _WITHOUT_LAYERS = ("ngram", "ngram_gpu", "suffix")
 _OF_ONE_LAYER = ("eagle", "eagle3")
+# Layers of a checkpoint that drafts for itself (vllm/models/deepseek_v4/nvidia/dspark.py: n_mtp_layers, or 3).
+_STACKED = 3
 _WITH_CHECKPOINT = (*_OF_ONE_LAYER, "draft_model", "dflash", "dspark")
 
 
@@ -48,6 +50,8 @@ def resolve(flags: Flags, model: Model, release: Release) -> Draft:
     _check_recurrent(model, release)
     if method in _WITHOUT_LAYERS:
         return Draft(method, tokens)
+    if method == "dspark" and model.stacked and "draft_config" not in wanted:
+        return Draft(method, tokens, (model.stacked,) * _STACKED, assumed=True)
     if method in _WITH_CHECKPOINT:
         layers = _external(wanted, str(method), model)
         return Draft(method, tokens, layers, external=True, assumed="draft_config" not in wanted)

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which layers share blocks: groups of equal pages (vllm/v1/core/kv_cache_utils.py, get_kv_cache_groups)."""
 
+import math
 from dataclasses import dataclass, replace
 
 from .pages import Page, ceil_div
 from .settings import Settings
 from .trouble import refusal
+
+# Kinds whose pages belong to a request and not to its tokens.
+_STATES = ("Mamba", "CircularBuffer")
+# Bytes of an indexer's pooled key beside latents.
+_POOLED_KEY = 132
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,8 @@ def make_groups(stages: list[list[Page]], settings: Settings) -> list[Group]:
     pages = [page for stage in stages for page in stage]
     if settings.packs_groups:
         return _packed(pages)
+    if settings.pooled:
+        return _beside_states(pages, settings.pooled.tokens)
     if len({(page.kind, page.block, page.window) for page in pages}) == 1 and len(set(pages)) > 1:
         return [_unequal(stages)]
     pages = _equal_pages(pages, settings)
@@ -75,6 +83,40 @@ def _packed(pages: list[Page]) -> list[Group]:
             mine = [page for same in sizes.values() for page in same[first::parts]]
             groups.append(Group(mine[0], (len(mine),), (sum(page.bytes for page in mine),)))
     return groups
+
+
+def _beside_states(pages: list[Page], pooled: int) -> list[Group]:
+    """Groups of pages of unequal size in one block, as many layers each as waste the least; states and rings in groups
+    that the block of the attention layers holds (0.33, kv_cache_planning.py, _get_packed_kv_cache_groups)."""
+    kinds: dict[tuple[object, ...], list[Page]] = {}
+    for page in pages:
+        kinds.setdefault((page.kind, page.block, page.kind == "Mamba" and page.heads), []).append(page)
+    attention = next(same for same in kinds.values() if same[0].kind not in _STATES)
+    layers = len(attention) // 2  # each with its keys
+    counts = [layers if same is attention else len(same) for same in kinds.values()]
+    size = min(range(layers, max(counts) + 1), key=lambda item: (sum(-count % item for count in counts), -item))
+    block = sum(page.bytes for page in attention)
+    unit = _stride(attention[0], pooled)
+    groups = []
+    for same, count in zip(kinds.values(), counts, strict=True):
+        parts = ceil_div(count, size)
+        if same is attention:
+            mine = [[*attention]]
+        else:
+            parts = max(parts, ceil_div(count, max(block // same[0].bytes, 1)))
+            mine = [same[first::parts] for first in range(parts)]
+        for group in mine:
+            held = ceil_div(sum(page.bytes for page in group), unit) * unit
+            groups.append(Group(group[0], (len(group),), (held,)))
+    return groups
+
+
+def _stride(page: Page, pooled: int) -> int:
+    """Bytes that blocks are a multiple of: 64 rows of latents, and 64 pooled keys where a block has more."""
+    if page.kind != "MLAAttention":
+        return 1
+    keys = 64 * _POOLED_KEY if page.block != 64 * pooled else 1
+    return math.lcm(page.bytes // page.block * 64, keys)
 
 
 def _unequal(stages: list[list[Page]]) -> Group:

@@ -5,6 +5,18 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Pooled:
+    """What an indexer keeps beside an attention layer, the same on every rank: of `tokens` tokens one key of `key`
+    bytes, and a ring of `open` bytes a token for those that are still to be pooled. doubles: the ring has 1, 2, 4 ...
+    times that many tokens; else any whole number of times."""
+
+    tokens: int
+    key: int
+    open: int
+    doubles: bool
+
+
+@dataclass(frozen=True)
 class Attention:
     """What one attention layer keeps of a token: kv_heads heads of a key and a value.
 
@@ -12,7 +24,7 @@ class Attention:
     elements for all heads (MLA), the same on every rank. index_width: elements of the 16-bit key that an indexer keeps
     beside it for all heads, the same on every rank; 0 without one. compressed: of DeepSeek-V4's layers, how many tokens
     become one latent that is kept beside the window; 0 for the window alone, None for every other model. packed: bytes
-    that it keeps of a token whatever the cache's dtype; 0 where widths and dtype decide.
+    that it keeps of a token whatever the cache's dtype; 0 where widths and dtype decide. pooled: see Pooled.
     """
 
     kv_heads: int
@@ -23,6 +35,7 @@ class Attention:
     index_width: int = 0
     compressed: int | None = None
     packed: int = 0
+    pooled: Pooled | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +72,9 @@ class Model:
     keeps; None without one. dtype: of the weights as run. state_dtype: the config's own for recurrent state.
     chunk: tokens of a Mamba2 kernel's chunk. block: tokens of the one block that the model's kernels take; None where
     any do. experts: a mixture of experts. longest: tokens of context that the config allows. kv_dtype: the checkpoint's
-    own KV quantization as a --kv-cache-dtype; None without one.
+    own KV quantization as a --kv-cache-dtype; None without one. convolution: elements of a token that a convolution
+    beside the layers keeps, and of how many tokens, whole on each rank; None without one. stacked: one of the layers
+    with which the checkpoint drafts by DSpark; None where it doesn't.
     """
 
     architecture: str
@@ -73,6 +88,8 @@ class Model:
     block: int | None = None
     experts: bool = False
     kv_dtype: str | None = None
+    convolution: tuple[int, int] | None = None
+    stacked: Attention | None = None
 
     @property
     def recurrent(self) -> Recurrent | None:

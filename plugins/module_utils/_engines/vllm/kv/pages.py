@@ -7,7 +7,7 @@ vllm/model_executor/models/config.py (HybridAttentionMambaModelConfig) up to 0.1
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from . import backends, states
@@ -15,7 +15,7 @@ from .model import Attention, DeltaNet, Model
 from .settings import DEFAULT_BLOCK, Settings
 from .trouble import not_sized
 
-Kind = Literal["FullAttention", "MLAAttention", "SlidingWindow", "Mamba"]
+Kind = Literal["FullAttention", "MLAAttention", "SlidingWindow", "Mamba", "CircularBuffer"]
 # An indexer's key is in 16 bits whatever --kv-cache-dtype is (vllm/models/minimax_m3/common/indexer.py).
 _INDEX_BYTES = 2
 # DeepSeek-V4's latent of 512 elements under an FP8 cache: 448 in 8 bits, 64 in 16, 8 bytes of scales; pages are
@@ -23,6 +23,8 @@ _INDEX_BYTES = 2
 _PACKED_LATENT, _PACKED_ALIGNMENT = 584, 576
 # FlashInfer's DeltaNet kernels export states inside a prefill at multiples of these tokens (0.33).
 _DELTA_CHECKPOINT = 64
+# A block of latents beside states is a multiple of the first, and of so many pooled keys (0.33).
+_LATENT_UNIT, _POOLED_KEYS = 128, 64
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ def pages_by_stage(model: Model, settings: Settings) -> list[list[Page]]:
         kept = [layer for layer in layers if layer is not None]
         stages.append([page for layer in kept for page in _pages(layer, settings, common, settings.backend)])
         first += count
+    if common is not None and model.convolution:
+        stages[0].append(Page("Mamba", common.state_block, common.bytes, heads=(1, 0, 0)))
     if not all(stages):
         remedy = "use fewer stages"
         found = f"a stage of {settings.pipeline_parallel} without attention or recurrent layers"
@@ -93,10 +97,15 @@ def hybrid(model: Model, settings: Settings) -> Hybrid | None:
     recurrent, state = model.recurrent, settings.state
     if recurrent is None or state is None:
         return None
-    release = settings.release
+    release, latent = settings.release, model.attention.latent
     state_bytes = states.page_bytes(recurrent, settings.tensor_parallel, settings.speculative_tokens, state.dtypes)
-    token = token_bytes(model.attention, settings)
-    unit = DEFAULT_BLOCK
+    if model.convolution:
+        elements, kept = model.convolution
+        width = backends.dtype_bytes(state.dtypes[0])
+        state_bytes = max(state_bytes, elements * (kept + settings.speculative_tokens) * width)
+    # the platform counts a latent by its width, whatever its kernels make of it
+    token = token_bytes(replace(model.attention, packed=0), settings)
+    unit = _LATENT_UNIT if latent else DEFAULT_BLOCK
     if settings.user_block is not None and release.counts_user_block_as_alignment:
         unit = max(unit, settings.user_block)
     if state.mode == "all":
@@ -104,6 +113,8 @@ def hybrid(model: Model, settings: Settings) -> Hybrid | None:
     elif state.mode == "align" and release.delta_net_exports_checkpoints and isinstance(recurrent, DeltaNet):
         unit = math.lcm(_DELTA_CHECKPOINT, unit)
     least = unit * ceil_div(state_bytes, unit * token)
+    if latent and settings.pooled:
+        least = ceil_div(least, _POOLED_KEYS * settings.pooled.tokens) * _POOLED_KEYS * settings.pooled.tokens
     block = max(least, settings.user_block or 0)
     state_block = {"none": settings.max_model_len, "align": block, "all": least}[state.mode]
     return Hybrid(block, state_block, block * token)
@@ -117,7 +128,7 @@ def _heads(layer: Attention, ranks: int) -> tuple[int, int, int]:
 def token_bytes(layer: Attention, settings: Settings) -> int:
     """Bytes that one attention layer keeps of a token on one rank."""
     if layer.packed:
-        return layer.packed
+        return backends.latent_bytes(layer.packed, settings.cache_dtype)
     heads, *widths = _heads(layer, settings.tensor_parallel)
     kept = heads * sum(backends.cell_bytes(width, settings.cache_dtype, settings.dtype) for width in widths)
     return kept + layer.index_width * _INDEX_BYTES
@@ -126,7 +137,14 @@ def token_bytes(layer: Attention, settings: Settings) -> int:
 def _pages(layer: object, settings: Settings, common: Hybrid | None, backend: str) -> list[Page]:
     if isinstance(layer, Attention) and layer.compressed is not None:
         return _compressed(layer, layer.compressed, settings)
-    return [_page(layer, settings, common, backend)]
+    page = _page(layer, settings, common, backend)
+    if not isinstance(layer, Attention) or layer.pooled is None:
+        return [page]
+    pooled = layer.pooled
+    times = ceil_div(pooled.tokens + settings.speculative_tokens, pooled.tokens)
+    ring = pooled.tokens * (1 << (times - 1).bit_length() if pooled.doubles else times)
+    keys = page.block // pooled.tokens * pooled.key
+    return [page, replace(page, bytes=keys), Page("CircularBuffer", ring, ring * pooled.open)]
 
 
 def _compressed(layer: Attention, ratio: int, settings: Settings) -> list[Page]:

@@ -53,6 +53,8 @@ def page_blocks(page: Page, length: int, settings: Settings) -> int:
     """Blocks of one group that a request takes (max_memory_usage_bytes in vllm/v1/kv_cache_interface.py)."""
     if page.kind == "Mamba":
         return _state_blocks(page, length, settings)
+    if page.kind == "CircularBuffer":
+        return 1
     if page.window is not None:
         held = page.window - 1 + settings.windows_in_flight * settings.max_num_batched_tokens
         return ceil_div(min(held, length), page.block) + 1

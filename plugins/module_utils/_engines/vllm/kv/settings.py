@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from . import backends, drafting, states
 from .flags import Flags
-from .model import Attention, Model
+from .model import Attention, Model, Pooled
 from .release import Release
 from .trouble import not_sized, refusal
 
@@ -18,7 +18,7 @@ _GEMMA_ITEM_TOKENS = 2496
 class Settings:
     """A start's decided values. user_block: --block-size, None without. model_block: the one that a model takes.
 
-    packs_groups: pages of unequal size share a block.
+    packs_groups: pages of unequal size share a block. pooled: what an indexer keeps beside the attention layers.
 
     cache_dtype: of attention layers. speculative_tokens: drafted per step. drafters: attention layers that the drafter
     adds; assumed without its config. windows_in_flight: batches whose tokens a sliding window holds. fits_length:
@@ -34,6 +34,7 @@ class Settings:
     user_block: int | None
     model_block: int | None
     packs_groups: bool
+    pooled: Pooled | None
     dtype: str
     cache_dtype: str
     prefix_caching: bool
@@ -62,7 +63,8 @@ def resolve(flags: Flags, model: Model, release: Release, long_allowed: bool = F
     _check_block(flags, release)
     cache_dtype = backends.cache_dtype(flags, model, release)
     draft = drafting.resolve(flags, model, release)
-    _check_context_ranks(flags, model, release, drafts=bool(draft.layers))
+    own = model.attention.pooled is not None and not draft.external
+    _check_context_ranks(flags, model, release, drafts=bool(draft.layers) and not own)
     prefix_caching = _prefix_caching(flags, model, release)
     state = states.resolve(flags, model, release, prefix_caching, draft.tokens > 0)
     if state is not None and not release.since("0.15") and state.mode == "none":
@@ -82,6 +84,7 @@ def resolve(flags: Flags, model: Model, release: Release, long_allowed: bool = F
         user_block=flags.block_size,
         model_block=model.block,
         packs_groups=model.attention.compressed is not None,
+        pooled=model.attention.pooled,
         dtype=dtype,
         cache_dtype=cache_dtype,
         prefix_caching=prefix_caching,
@@ -184,7 +187,7 @@ def _check_context_ranks(flags: Flags, model: Model, release: Release, *, drafts
         remedy = "leave decode-context-parallel-size out, or write a number of ranks that the KV heads leave room for"
         raise refusal("kv-ranks", place, words=words, remedy=remedy, source=source)
     if drafts:
-        found, remedy = f"--decode-context-parallel-size {ranks} with a drafter", "size it by a first boot"
+        found, remedy = f"--decode-context-parallel-size {ranks} with a model that drafts", "size it by a first boot"
         raise not_sized(place, found=found, expected="one of the two", remedy=remedy)
 
 
