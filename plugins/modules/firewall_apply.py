@@ -38,6 +38,12 @@ options:
         type: list
         elements: dict
         required: true
+      meetings:
+        description: Where ranks of this host listen, each with C(address) and C(port). Accounts of the host but root
+          get no connection there. An address that is null is one that the host uses for other things, too.
+        type: list
+        elements: dict
+        default: []
   confirm:
     description: Confirm what was loaded before. The action does that by itself, over a new connection.
     type: bool
@@ -85,6 +91,7 @@ _PLAN = {
     "state": {"type": "str", "choices": ["closed", "limited", "open"], "required": True},
     "open": {"type": "list", "elements": "dict", "required": True},
     "neighbours": {"type": "list", "elements": "dict", "required": True},
+    "meetings": {"type": "list", "elements": "dict", "default": []},
 }
 
 

@@ -44,9 +44,11 @@ PEER = "192.168.100.11"
 
 
 def planned(
-    settings: Mapping[str, Any] | None = None, peers: tuple[str, ...] = (PEER,), allow: Any = ()
+    settings: Mapping[str, Any] | None = None, peers: tuple[str, ...] = (PEER,), allow: Any = (), meetings: Any = ()
 ) -> dict[str, Any]:
-    return plan_firewall({"allow": [], "shut": [], **(settings or {})}, {"allow": [*allow]}, [API], peers, FABRIC)
+    return plan_firewall(
+        {"allow": [], "shut": [], **(settings or {})}, {"allow": [*allow]}, [API], peers, FABRIC, meetings
+    )
 
 
 def rules(plan: Mapping[str, Any], *ports: int, networks: Sequence[Network] = ()) -> list[str]:
@@ -213,6 +215,24 @@ def test_while_docker_does_not_answer_the_rules_stay_as_they_are(
     monkeypatch.setattr(host.shutil, "which", lambda _name: "/usr/bin/docker")
     before = ruleset(planned(), (22,), networks)
     assert host.networks(lambda _words: (1, "", "Cannot connect"), before) == sorted(networks)
+
+
+def test_accounts_of_a_host_do_not_reach_its_ranks() -> None:
+    """Ranks of torch and llama.cpp believe whoever comes, and what a host sends to itself comes by lo (security 15)."""
+    lines = rules(planned(meetings=[("192.168.100.10", 8001), ("192.168.100.10", 9001)]))
+    assert 'oifname "lo" meta skuid != 0 ct state new jump from_accounts' in chain(lines, "output")
+    assert chain(lines, "from_accounts") == [
+        "tcp dport { 22, 8000 } accept",
+        "ip daddr { 192.168.100.10 } meta l4proto tcp counter reject with tcp reset",
+        "ip daddr { 192.168.100.10 } counter reject",
+        "tcp dport { 8001, 9001 } counter reject with tcp reset",
+    ]
+    over_lan = rules(planned(peers=("10.0.0.7",), meetings=[("10.0.0.1", 8001)]))
+    assert chain(over_lan, "from_accounts") == [
+        "tcp dport { 22, 8000 } accept",
+        "tcp dport { 8001 } counter reject with tcp reset",
+    ]
+    assert chain(rules(planned()), "from_accounts") == [""]
 
 
 def test_without_a_port_of_ssh_no_host_is_closed() -> None:

@@ -188,10 +188,16 @@ class Neighbour(TypedDict):
     address: str
 
 
+class Meeting(TypedDict):
+    address: str | None
+    port: int
+
+
 class Rules(TypedDict):
     state: str
     open: list[Opening]
     neighbours: list[Neighbour]
+    meetings: list[Meeting]
     shut: list[int]
 
 

@@ -33,7 +33,7 @@ class SliceContext:
     settings: the host's checked ``fleet_host``. fleet: the checked variables of the fleet, without ``fleet_``.
     slices: what was decided for the host before. apis: ``{port, from, reason}`` of whatever answers clients here; from:
     the addresses that alone may come, empty for everybody. peers: addresses of the ranks that share a group with one
-    of this host's.
+    of this host's. meetings: its own address in each group, and the port where the group's ranks meet.
     """
 
     settings: HostData
@@ -41,6 +41,7 @@ class SliceContext:
     slices: Slice
     apis: Sequence[Api] = ()
     peers: Sequence[str] = ()
+    meetings: Sequence[tuple[str, int]] = ()
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from .._engines.decided import Decided
 from .._engines.declaration import DraftData, ModelData
 from .._engines.observed import image_key
 from .._engines.placed import Host, Placed
+from .._engines.ports import ranks_port
 from .._subjects.fleet.subject import FleetPart
 from .._subjects.made_secrets import made_secrets
 from .._subjects.registry import fleet_parts
@@ -160,7 +161,11 @@ def here(
     ]
     peers = [address for service in services for address in service.rank_on(host.name).supervisor.peers]
     more = [api for part in parts for api in part.apis(host.name)]
-    return SliceContext(host.settings, of_fleet, decided, [*apis, *more], peers)
+    groups = [service for service in services if service.placed.is_group]
+    meetings = [
+        (service.rank_on(host.name).supervisor.address or "", ranks_port(service.placed.port)) for service in groups
+    ]
+    return SliceContext(host.settings, of_fleet, decided, [*apis, *more], peers, meetings)
 
 
 def needs(

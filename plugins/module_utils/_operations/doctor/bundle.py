@@ -58,7 +58,7 @@ def _slice(mine: Slice) -> dict[str, Any]:
     return {
         "needs": {**mine["needs"], "launches": []},
         "fabric": {key: value for key, value in mine["fabric"].items() if key not in ("files", "units")},
-        "firewall": {key: mine["firewall"][key] for key in ("state", "open", "neighbours", "shut")},
+        "firewall": {key: mine["firewall"][key] for key in ("state", "open", "neighbours", "meetings", "shut")},
         "host_tuning": {
             "swap": mine["host_tuning"].get("swap"),
             "sysctl": dict.fromkeys(mine["host_tuning"]["sysctl"], "(not shown)"),

@@ -14,7 +14,7 @@ from ..._base.declared_host import Allow, FleetFirewall, HostFirewall
 from ..._base.findings import Finding, error
 from ..._base.forms import forms
 from ..._base.place import Place
-from ..._base.slice import Api, FabricSlice, Neighbour, Opening, Rules
+from ..._base.slice import Api, FabricSlice, Meeting, Neighbour, Opening, Rules
 
 _FORMS = forms("firewall")
 FLEET, HOST = _FORMS["fleet"], _FORMS["host"]
@@ -37,13 +37,15 @@ def plan_firewall(
     apis: Iterable[Api],
     peers: Iterable[str],
     fabric: FabricSlice,
+    meetings: Iterable[tuple[str, int]] = (),
 ) -> Rules:
-    """``firewall_plan``: ``{state, open: [{port, protocol, from, reason}], neighbours: [{interface, address}], shut}``;
-    port is None with the protocol vrrp.
+    """``firewall_plan``: ``{state, open: [{port, protocol, from, reason}], neighbours: [{interface, address}],
+    meetings: [{address, port}], shut}``; port is None with the protocol vrrp.
 
     settings: the host's checked `fleet_host.firewall`. apis: of `_base.subject.SliceContext`. peers: addresses of the
     ranks that share a group with one of this host's; none: the host is left open unless its owner closes it. fabric:
-    the host's slice. A neighbour's interface is null where ranks meet over the management network.
+    the host's slice. A neighbour's interface is null where ranks meet over the management network. meetings: of
+    `_base.subject.SliceContext`; an address that isn't of a cable is null, since accounts use it for what is theirs.
 
     state: ``closed``, but for what is in ``open``; ``limited``: of an open host those ports alone are filtered, to what
     ``open`` says of them; ``open``.
@@ -57,9 +59,15 @@ def plan_firewall(
         ports = {api["port"] for api in limited}
         also = [entry for entry in allowed if entry["port"] in ports and entry["protocol"] == "tcp"]
         state = "limited" if limited else "open"
-        return {"state": state, "open": [*limited, *(also if limited else [])], "neighbours": [], "shut": []}
+        allowed = [*limited, *(also if limited else [])]
+        return {"state": state, "open": allowed, "neighbours": [], "meetings": [], "shut": []}
     shut = sorted({*own["shut"]})
-    return {"state": "closed", "open": [*opened, *allowed], "neighbours": _neighbours(peers, fabric), "shut": shut}
+    found = _neighbours(peers, fabric)
+    over_cables = all(neighbour["interface"] for neighbour in found)
+    met: list[Meeting] = [
+        {"address": address if over_cables else None, "port": port} for address, port in sorted({*meetings})
+    ]
+    return {"state": "closed", "open": [*opened, *allowed], "neighbours": found, "meetings": met, "shut": shut}
 
 
 def _neighbours(peers: Iterable[str], fabric: FabricSlice) -> list[Neighbour]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._base import layout
-from ..._base.slice import Neighbour, Opening, Rules
+from ..._base.slice import Meeting, Neighbour, Opening, Rules
 
 TABLE = "inet gb10_fleet"
 # The bridge of Docker's first network, and those of others by their ids. An owner's own bridge may have any other name,
@@ -66,6 +66,7 @@ def ruleset(plan: Rules, ssh_ports: Sequence[int], networks: Sequence[Network] =
         to_host="\n".join(
             line for opening in plan["open"] if opening["port"] for line in _accepts(opening, _to_port(opening))
         ),
+        accounts="\n".join(_from_accounts(plan["meetings"], [*openings, *plan["open"]])),
         neighbours="\n".join(_neighbour(neighbour) for neighbour in plan["neighbours"]),
         openings="\n".join(
             line for opening in [*openings, *plan["open"]] for line in _accepts(opening, _to_port(opening))
@@ -121,6 +122,20 @@ def _comes_from(interface: str, subnet: str) -> str:
     return f'iifname "{interface}" {"ip6" if ":" in subnet else "ip"} saddr {subnet}'
 
 
+def _from_accounts(meetings: Sequence[Meeting], openings: Sequence[Opening]) -> Iterator[str]:
+    """An account of the host has no business at the ports of ranks: torch's and llama.cpp's believe whoever comes."""
+    if not meetings:
+        return
+    ports = sorted({port for opening in openings if (port := opening["port"]) and opening["protocol"] == "tcp"})
+    yield f"        tcp dport {{ {', '.join(map(str, ports))} }} accept"
+    addresses = sorted({address for meeting in meetings if (address := meeting["address"])})
+    if addresses:
+        yield f"        ip daddr {{ {', '.join(addresses)} }} meta l4proto tcp counter reject with tcp reset"
+        yield f"        ip daddr {{ {', '.join(addresses)} }} counter reject"
+    met = ", ".join(map(str, sorted({meeting["port"] for meeting in meetings})))
+    yield f"        tcp dport {{ {met} }} counter reject with tcp reset"
+
+
 def _neighbour(neighbour: Neighbour) -> str:
     here = f'iifname "{neighbour["interface"]}" ' if neighbour["interface"] else ""
     return f"        {here}ip saddr {neighbour['address']} accept"
@@ -164,6 +179,14 @@ table {table} {{
         # who knocks in vain shall know at once, not after a timeout
         meta l4proto tcp counter reject with tcp reset
         counter drop
+    }}
+    # What an account sends to this host itself comes by lo, and so past the chain above.
+    chain output {{
+        type filter hook output priority filter; policy accept;
+        oifname "lo" meta skuid != 0 ct state new jump from_accounts
+    }}
+    chain from_accounts {{
+{accounts}
     }}
     # A service's container has no business with SSH, nor with ranks on this host.
     chain from_containers {{

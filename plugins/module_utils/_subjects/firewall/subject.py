@@ -35,7 +35,12 @@ def firewall(here: SliceContext) -> FirewallSlice:
     """``firewall_plan``."""
     return with_files(
         plan_firewall(
-            here.settings.get("firewall"), here.fleet["firewall"], here.apis, here.peers, here.slices["fabric"]
+            here.settings.get("firewall"),
+            here.fleet["firewall"],
+            here.apis,
+            here.peers,
+            here.slices["fabric"],
+            here.meetings,
         )
     )
 
