@@ -17,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPP
 from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import keyed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import options, paged
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue, probes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.engine import Sglang
@@ -57,6 +58,21 @@ def plan(tmp_path: Path, settings: dict[str, Any], others: Any = MappingProxyTyp
     return plan_fleet({"hosts": hosts, "folder": str(tmp_path)}, library, of_recipes)
 
 
+def test_the_plan_names_what_answers_without_the_key(tmp_path: Path) -> None:
+    """SGLang passes whatever begins with /health or /metrics; behind a gateway nobody reaches it (security 14)."""
+
+    def named(settings: dict[str, Any]) -> list[str]:
+        rows = plan(tmp_path, WORKLOAD | settings)["findings"]
+        return [row["found"] for row in rows if row["rule"] == "service-open-paths"]
+
+    (found_,) = named({})
+    assert found_.startswith("SGLang answers without the key: /health*")
+    assert named({"listen": "127.0.0.1"}) == named({"open": True}) == []
+    page = (SHIPPED_RECIPES.parent / "SECURITY.md").read_text()
+    for engine in ENGINES.values():
+        assert not engine.spec.open_paths or f"| {engine.spec.title} |" in page
+
+
 WORKLOAD = {"workload": {"max_model_len": 32768, "max_num_seqs": 4}}
 
 
@@ -64,7 +80,11 @@ def test_alone_it_is_planned_to_the_last_word(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(KEY)
     (tmp_path / "key").chmod(0o600)
     planned = plan(tmp_path, {"api_key_file": "key", **WORKLOAD})
-    assert (found(planned), found(planned, "warning"), found(planned, "hint")) == ([], [], ["memory-not-measured"])
+    assert (found(planned), found(planned, "warning"), found(planned, "hint")) == (
+        [],
+        [],
+        ["memory-not-measured", "service-open-paths"],
+    )
     (rank,) = ranks_of(planned, "m")
     assert rank["container"]["entrypoint"] == "python3"
     module, *words = rank["container"]["arguments"][1:]

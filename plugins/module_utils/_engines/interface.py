@@ -66,7 +66,8 @@ class EngineSpec:
     `Engine.boot` reads; empty for none. code_flags: options by which code that the model's publisher wrote runs in the
     container. code_names: options, and keys in their maps, whose value names code to be run, each with a regular
     expression for the values that name none. development_env: variables that open the endpoint to whoever reaches it,
-    each with what it does. tls: None for an engine that speaks no TLS. aliases: whether a model can have further names,
+    each with what it does. open_paths: what its endpoint answers without the key, where that is more than its health.
+    tls: None for an engine that speaks no TLS. aliases: whether a model can have further names,
     ``aliases`` in the settings of its service. workers_listen: the ranks meet at a port of each rank but the head's,
     which calls them, instead of one of the head's. single_files: a model is files of its repository, which
     ``model.file`` names, instead of all of them. head_loads: the head alone reads the weights, and sends the other
@@ -102,6 +103,7 @@ class EngineSpec:
     code_flags: Sequence[str] = ()
     code_names: Mapping[str, str] = field(default_factory=dict)
     development_env: Mapping[str, str] = field(default_factory=dict)
+    open_paths: Sequence[str] = ()
     tls: TlsFiles | None = None
     aliases: bool = False
     workers_listen: bool = False

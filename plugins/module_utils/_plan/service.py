@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from .._base import layout, worded
+from .._base.addresses import is_loopback
 from .._base.findings import Finding, error, hint, warning
 from .._base.gb10 import default_layer
 from .._base.layers import Layer, Value, merge
@@ -72,7 +73,13 @@ def place(
     config, wrong = library.config_of(model, where.below("model", "config"))
     findings += wrong
     placed = Placed(name, engine, settings, recipe, hosts, image, model, config)
-    findings += [*engine.problems(placed), *_host_count(placed), *_without_tls(placed), *_without_aliases(placed)]
+    findings += [
+        *engine.problems(placed),
+        *_host_count(placed),
+        *_without_tls(placed),
+        *_open_paths(placed),
+        *_without_aliases(placed),
+    ]
     findings += [*_without_files(placed), *_without_traces(placed), *_without_key(placed)]
     overlays, wrong = _overlays(placed, library)
     findings += wrong
@@ -137,6 +144,16 @@ def _host_count(placed: Placed) -> Iterator[Finding]:
 def _without_tls(placed: Placed) -> Iterator[Finding]:
     if placed.tls and placed.engine.spec.tls is None:
         yield worded.error("service-tls-engine", placed.place.below("tls"), title=placed.engine.spec.title)
+
+
+def _open_paths(placed: Placed) -> Iterator[Finding]:
+    """A gateway passes on a list of routes, and is alone to reach the endpoint."""
+    reached = not (placed.settings.get("readiness") or is_loopback(placed.settings["listen"]))
+    if placed.key_file and reached and placed.engine.spec.open_paths:
+        paths = ", ".join(placed.engine.spec.open_paths)
+        yield worded.hint(
+            "service-open-paths", placed.place.below("listen"), title=placed.engine.spec.title, paths=paths
+        )
 
 
 def _without_traces(placed: Placed) -> Iterator[Finding]:
