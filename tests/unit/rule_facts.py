@@ -26,12 +26,23 @@ ALWAYS: dict[str, Any] = {
 }
 
 
+def conditions_in(when: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The tests of a condition by name, with those inside of any and none."""
+    for name, test in when.items():
+        yield from (
+            (pair for each in test for pair in conditions_in(each)) if name in ("any", "none") else [(name, test)]
+        )
+
+
 @cache
 def reads(function: Callable[..., Any]) -> frozenset[str]:
     """The facts that a function of a launch reads, by its source and that of all it hands the launch to."""
     if isinstance(function, Condition):
         tree = ast.parse(
-            " and ".join(f"launch.{name}" for name in function.when if re.fullmatch(r"[a-z_.]+", name)) or "0"
+            " and ".join(
+                f"launch.{name}" for name, _ in conditions_in(function.when) if re.fullmatch(r"[a-z_.]+", name)
+            )
+            or "0"
         )
         return frozenset(_reads(tree, {}))
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))

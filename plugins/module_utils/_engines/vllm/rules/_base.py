@@ -97,7 +97,9 @@ class Row(TypedDict, total=False):
     what: str
     area: str
     when: dict[str, Any]
+    warning: dict[str, Any]
     at: str
+    each: list[str]
     found: str
     facts: list[str]
 

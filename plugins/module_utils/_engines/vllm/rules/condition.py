@@ -2,7 +2,7 @@
 """Rules that need no code: their rows of ``data/rules.yml`` say when they hold, as the head of that file explains."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -31,8 +31,17 @@ def _below(found: object, path: str) -> Any:
     return found[-1] if found and isinstance(found, list | tuple) else found
 
 
-def meets(launch: Launch, name: str, test: object) -> bool:
+def holds(launch: Launch, when: Mapping[str, Any]) -> bool:
+    """Whether all tests of a condition hold."""
+    return all(meets(launch, name, test) for name, test in when.items())
+
+
+def meets(launch: Launch, name: str, test: Any) -> bool:
     """Whether a test of a condition holds."""
+    if name in ("any", "none"):
+        return any(holds(launch, each) for each in test) is (name == "any")
+    if name in ("before", "since", "within"):
+        return bool(getattr(launch, name)(test))
     found = value(launch, name, test)
     if isinstance(test, Mapping):
         return all(_compared(launch, name, found, word, wanted) for word, wanted in test.items())
@@ -68,21 +77,25 @@ def _filled(launch: Launch, named: re.Match[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """The predicate of a row. when: tests by name, all of which have to hold. at: the place. found: what is shown."""
+    """The predicate of a row. when: tests by name, all of which have to hold, for each of the options. warning: tests
+    of launches that it only warns of. places: options or what else it speaks of. found: what is shown."""
 
     when: Mapping[str, Any]
-    at: str
+    places: Sequence[str]
     found: str
+    warning: Mapping[str, Any] | None = None
 
     def __call__(self, launch: Launch) -> Hits:
-        if all(meets(launch, name, test) for name, test in self.when.items()):
-            yield Hit(self._place, _NAMED.sub(partial(_filled, launch), self.found))
+        for at in self.places:
+            if holds(launch, {at if name == "each" else name: test for name, test in self.when.items()}):
+                found = _NAMED.sub(partial(_filled, launch), self.found or shown_at(at))
+                yield Hit(_place(at), found, "warning" if self.warning and holds(launch, self.warning) else None)
 
-    @property
-    def _place(self) -> Place | str:
-        if self.at.startswith("--") or self.at == "argv":
-            return argv(self.at.removeprefix("argv"))
-        return env(self.at[4:]) if self.at.startswith("env ") else self.at
+
+def _place(at: str) -> Place | str:
+    if at.startswith("--") or at == "argv":
+        return argv(at.removeprefix("argv"))
+    return env(at[4:]) if at.startswith("env ") else at
 
 
 def shown_at(at: str) -> str:
@@ -95,4 +108,5 @@ for _identity, _row in words().items():
         _figures = {
             name: SimpleNamespace(**{key: fact(name, key) for key in facts()[name]}) for name in _row.get("facts", ())
         }
-        entered(_identity, _row, _figures)(Condition(_row["when"], _row["at"], _row.get("found", shown_at(_row["at"]))))
+        _places = _row["each"] if "each" in _row else [_row["at"]]
+        entered(_identity, _row, _figures)(Condition(_row["when"], _places, _row.get("found", ""), _row.get("warning")))

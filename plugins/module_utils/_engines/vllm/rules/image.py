@@ -54,15 +54,6 @@ def bad_tag(launch: Launch) -> Hits:
         yield Hit("image", launch.image.reference, remedy=bad.remedy, reason=bad.effect, source=bad.source)
 
 
-@rule("R008")
-def ray_not_installed(launch: Launch) -> Hits:
-    """The Ray executor in an image that ships no Ray."""
-    wants = {option: launch.text(option) for option in ("--distributed-executor-backend", "--data-parallel-backend")}
-    for option, value in wants.items():
-        if value == "ray" and launch.family in ("upstream", "ngc") and "ray" not in launch.words.script:
-            yield Hit(argv(option), "ray")
-
-
 @rule("R009")
 def unknown_architecture(launch: Launch) -> Hits:
     """A model whose architecture the release doesn't have."""

@@ -193,6 +193,12 @@ class Launch:
         return self.text("--kv-cache-dtype") or "auto"
 
     @property
+    def graphs(self) -> str:
+        """The mode of the CUDA graphs."""
+        mode = self.command.json("--compilation-config").get("cudagraph_mode", "FULL_AND_PIECEWISE")
+        return "NONE" if self.switch("--enforce-eager") else str(mode).upper()
+
+    @property
     def utilization(self) -> float | None:
         return self.number("--gpu-memory-utilization")
 

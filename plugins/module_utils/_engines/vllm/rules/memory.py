@@ -2,7 +2,7 @@
 """Rules on memory: one pool for CPU and GPU."""
 
 from ...._base.gb10 import fact
-from ...._base.place import argv, env
+from ...._base.place import argv
 from ._base import Hit, Hits, rule
 from .launch import Launch
 
@@ -10,7 +10,6 @@ _GB = 10**9
 _GIB = 2**30
 _UTILIZATION = argv("--gpu-memory-utilization")
 _RUNTIME_BYTES = 5 * _GB
-_QWEN_VL = r".*/Qwen3-VL-235B-.*AWQ"
 _TOGETHER: float = fact("limits", "utilization_together")
 _SYSCTL: dict[str, str] = fact("host_tuning", "sysctl")
 
@@ -79,14 +78,6 @@ def pool_and_concurrency(launch: Launch) -> Hits:
         yield Hit(place, found, severity="hint", expected="less", remedy="lower it: one user needs little")
 
 
-@rule("R107")
-def qwen_vl_share(launch: Launch) -> Hits:
-    """Qwen3-VL-235B AWQ over two hosts with another share than the one that works."""
-    share = launch.utilization
-    if launch.model.is_(_QWEN_VL) and launch.world_size == 2 and share is not None and not 0.66 <= share <= 0.74:
-        yield Hit(_UTILIZATION, f"{share:g}")
-
-
 @rule("R109")
 def weights_do_not_fit(launch: Launch) -> Hits:
     """Weights larger than the hosts."""
@@ -94,12 +85,3 @@ def weights_do_not_fit(launch: Launch) -> Hits:
     memory = launch.host.memory_bytes * max(launch.hosts or 1, launch.world_size)
     if weights > 0.9 * memory:
         yield Hit("model", f"{weights / _GB:.0f} GB of weights, {memory / _GB:.0f} GB of memory")
-
-
-@rule("X19")
-def connector_and_expandable_segments(launch: Launch) -> Hits:
-    """A KV connector, and an allocator that moves its memory."""
-    allocator = launch.env.get("PYTORCH_CUDA_ALLOC_CONF", "")
-    connector = launch.command.json("--kv-transfer-config").get("kv_connector") or launch.text("--kv-offloading-size")
-    if connector and "expandable_segments:True" in allocator and not launch.switch("--enable-cumem-allocator"):
-        yield Hit(env("PYTORCH_CUDA_ALLOC_CONF"), allocator[:80])

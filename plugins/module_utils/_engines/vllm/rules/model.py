@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 
 from ...._base.place import argv
-from ._base import Hit, Hits, rule, show
+from ._base import Hit, Hits, rule
 from .launch import Launch
 
 _LENGTH = argv("--max-model-len")
@@ -110,21 +110,3 @@ def local_media(launch: Launch) -> Hits:
         yield Hit(argv("--allowed-local-media-path"), '"/"', expected="the media's folder", remedy="name the folder")
     elif launch.model.vision and launch.service.media_files and not (path and launch.has("--limit-mm-per-prompt")):
         yield Hit(argv(), "not both are given")
-
-
-@rule("R122")
-def video_not_needed(launch: Launch) -> Hits:
-    """A vision model whose video nobody needs."""
-    if launch.model.vision and launch.service.video is False:
-        limit = launch.command.json("--limit-mm-per-prompt").get("video")
-        if limit != 0:
-            yield Hit(argv("--limit-mm-per-prompt"), f"video {show(limit)}")
-
-
-@rule("R123")
-def encoder_profiling(launch: Launch) -> Hits:
-    """A vision model that profiles for an hour, and a shorter readiness limit."""
-    limit = launch.service.ready_timeout_s
-    long = launch.service.video or launch.text("--mm-encoder-tp-mode") == "data"
-    if launch.model.vision and long and limit is not None and limit < 5400 and not launch.switch("--skip-mm-profiling"):
-        yield Hit("service", f"{limit} s")

@@ -20,15 +20,6 @@ def attention_variable(launch: Launch) -> Hits:
         yield Hit(place, show(variable), expected="--attention-backend", remedy=remedy)
 
 
-@rule("R037")
-def parser_without_plugin(launch: Launch) -> Hits:
-    """The reasoning parser nano_v3 or super_v3 without its plugin; a warning in eugr's image."""
-    parser = launch.text("--reasoning-parser")
-    if parser in ("nano_v3", "super_v3") and not launch.has("--reasoning-parser-plugin"):
-        by_mod = launch.family == "eugr"  # runs where eugr's mod put the plugin into the image, which nobody sees
-        yield Hit(argv("--reasoning-parser"), show(parser), "warning" if by_mod else None)
-
-
 @rule("R039")
 def quantization_not_a_method(launch: Launch) -> Hits:
     """--quantization fp4 or another name of no method, on a ModelOpt checkpoint."""

@@ -51,15 +51,6 @@ def no_compile_cache(launch: Launch) -> Hits:
         yield Hit("mounts", f"nothing at {cache}")
 
 
-@rule("R133")
-def short_limit(launch: Launch) -> Hits:
-    """A readiness limit below 20 minutes with cold caches."""
-    limit = launch.service.ready_timeout_s
-    cold = launch.model.cached is False or launch.host.compile_cache is False
-    if limit is not None and limit < 1200 and cold:
-        yield Hit("service", f"{limit} s")
-
-
 @rule("R157")
 def config_in_one_word(launch: Launch) -> Hits:
     """A configuration file that vLLM doesn't read, since --config isn't a word of its own."""
