@@ -93,9 +93,13 @@ def preflight_sentences(
         return [finding.sentence() for finding in found]
     in_the_way = obstacles(host, plan, state) if others is not None else []
     found = ordered([*preflight(plan["needs"], state, others), *in_the_way])
-    found = [one for one in found if one.rule != "service-taken-back" or one.service not in retry]
+    found = [one for one in found if one.rule not in _ASKED_FOR or one.service not in retry]
     # whoever reads this has given the password that sudo asks for
     return [one.sentence() for one in found if one.severity == severity and one.rule != "sudo-password"]
+
+
+# Of a service that the run was asked to bring.
+_ASKED_FOR = ("service-taken-back", "service-restarts")
 
 
 def pull_refused(slice_: Slice, host: str, variables: Iterable[str]) -> list[str]:

@@ -124,6 +124,7 @@ IO = {
     "_subjects/phoenix/declared.py": "reads whether the key is on the controller",
     "_subjects/monitoring/declared.py": "reads the owner's URLs on the controller",
     "_on_host/textfile.py": "reads the host; copied to hosts",
+    "_subjects/services/starts.py": "reads how long the last start took",
     "_subjects/services/supervisors.py": "reads which supervisors a host uses",
     "_subjects/gateway/reading.py": "asks HAProxy, and when files changed",
     "_subjects/state.py": "reads the host",

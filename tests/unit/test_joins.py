@@ -90,7 +90,7 @@ def test_what_decides_whether_a_service_starts_anew() -> None:
 
 INACTIVE = {"Id": "x", "LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead", "UnitFileState": ""}
 ACTIVE = INACTIVE | {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled"}
-IDLE = {"runs": False, "enabled": False, "stale": False, "newer": "", "other_image": False}
+IDLE = {"runs": False, "enabled": False, "stale": False, "newer": "", "other_image": False, "took_s": None}
 UP = IDLE | {"runs": True, "enabled": True}
 
 

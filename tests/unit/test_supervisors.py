@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,13 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import changed_services, service_starts
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import obstacles
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services import supervisors
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.starts import read_starts
 from ansible_collections.gb10.fleet.plugins.modules import supervisor_cleanup
 from drift_fleet import planned
+from test_drift_compare import put
+from test_unconverged import reading
 
 OLD, NEW = "rank-000000000001", "rank-000000000002"
 
@@ -147,3 +152,52 @@ def test_a_way_back_keeps_its_supervisor(host: Path, capsys: pytest.CaptureFixtu
     kept.mkdir(parents=True)
     (kept / "3").write_text(f"PYTHONPATH=/usr/local/lib/gb10-fleet/{OLD}\n")
     assert cleaned(capsys) == ["gids.py"]
+
+
+# Before a run ------------------------------------------------------------------------------------------------------
+
+PLAN = planned()
+RANK = layout.rank_file("tiny")
+
+
+def running(*changes: Any) -> Any:
+    state = copy.deepcopy(reading(PLAN, "titan")["state"])
+    state["starts"]["tiny"] |= {"took_s": 754.0}
+    for change in changes:
+        change(state)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ([], ""),
+        ([put("files", layout.supervisor_file("tiny"), "sha256", "0" * 64)], ""),
+        ([put("files", RANK, "sha256", "0" * 64)], RANK),
+        ([put("files", RANK, {"kind": "absent"})], RANK),
+        ([put("starts", "tiny", "newer", "/etc/x")], "/etc/x"),
+        ([put("starts", "tiny", "other_image", True)], PLAN["hosts"]["titan"]["services"][0]["container"]["image"]),
+        ([put("files", RANK, "sha256", "0" * 64), put("starts", "tiny", "runs", False)], ""),
+    ],
+)
+def test_a_restart_is_announced_with_its_length(change: list[Any], why: str) -> None:
+    state = running(*change)
+    found = [
+        one.sentence() for one in obstacles("titan", PLAN["hosts"]["titan"], state) if one.rule == "service-restarts"
+    ]
+    assert len(found) == bool(why)
+    assert all(f"for {why}; its last start took 12 min 34 s" in one and "-e service=tiny" in one for one in found)
+
+
+def test_a_restart_whose_length_nobody_knows_names_its_limit() -> None:
+    state = running(put("files", RANK, {"kind": "absent"}), put("starts", "tiny", "took_s", None))
+    [found] = [one for one in obstacles("titan", PLAN["hosts"]["titan"], state) if one.rule == "service-restarts"]
+    assert "a start may take 30 min 00 s" in found.found
+
+
+def test_a_host_knows_how_long_the_last_start_took(tmp_path: Path) -> None:
+    (tmp_path / "status.json").write_text('{"ready_s": 12.5}')
+    one = {"name": "a", "unit": "u", "container": "c", "image": "i", "started": str(tmp_path / "started"), "files": []}
+    unit = "Id=x\nLoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nNeedDaemonReload=no"
+    [read] = read_starts(lambda words: (0, unit if words[0] == "systemctl" else "", ""), [one]).values()
+    assert read["took_s"] == 12.5

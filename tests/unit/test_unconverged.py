@@ -61,7 +61,7 @@ def locked(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 PLAN = locked(planned())
-START = {"runs": True, "enabled": True, "stale": False, "newer": "", "other_image": False}
+START = {"runs": True, "enabled": True, "stale": False, "newer": "", "other_image": False, "took_s": None}
 
 
 def reading(plan: dict[str, Any], host: str) -> dict[str, Any]:

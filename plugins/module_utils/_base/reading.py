@@ -339,6 +339,7 @@ class Start(TypedDict):
     stale: bool
     newer: str
     other_image: bool
+    took_s: float | None
 
 
 class Server(TypedDict):

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads what decides whether a service has to be started, or started anew, in one go for all services of a host."""
 
+import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from ..._base.own_files import look
 from ..._host.probe.parts import Run, UnreadableError
 from ..._host.probe.units import read_units
 
@@ -13,11 +16,12 @@ _EITHER = '{{or (index . "Image") (index . "Id")}}'
 
 
 def read_starts(run: Run, services: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """``{runs, enabled, stale, newer, other_image}`` by the name of each service.
+    """``{runs, enabled, stale, newer, other_image, took_s}`` by the name of each service.
 
     services: as `_host.joins.services.service_starts` makes them. stale: systemd has not read the unit since it
     changed.
     newer: a file that changed since the service started, or empty. other_image: its name is another image's now.
+    took_s: how long the last start took until it served; None where not known.
     UnreadableError where the host can't say.
     """
     wanted = list(services)
@@ -29,9 +33,14 @@ def read_starts(run: Run, services: Iterable[Mapping[str, Any]]) -> dict[str, di
             "stale": units[service["unit"]]["stale"],
             "newer": _newer(run, service["started"], service["files"]),
             "other_image": _has_other_image(run, service["container"], service["image"]),
+            "took_s": look(Path(service["started"]).with_name("status.json"), _took)[0],
         }
         for service in wanted
     }
+
+
+def _took(status: bytes) -> float:
+    return float(json.loads(status)["ready_s"])
 
 
 def _newer(run: Run, started: str, paths: Iterable[str]) -> str:

@@ -311,10 +311,33 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     for service in look.slice["services"]:
         if layout.unit(service["name"]) in units:
             yield host_warning("service-unproved", f"service {service['name']}", **_unproved_words(service["name"]))
+        yield from _restarts(look, service)
     for name, record in taken_back(look.slice, look.state).items():
         texts = words(name, record)
         texts["remedy"] += f"; site.yml -e retry={name} brings it and does not go back"
         yield host_error("service-taken-back", Place(service=name, thing=f"service {name}"), **texts)
+
+
+def _restarts(look: PreflightContext, service: ServiceSlice) -> Iterator[Finding]:
+    """Whoever waits for its answers should know before."""
+    name = service["name"]
+    start, files = look.part("starts").get(name), look.part("files")
+    if not start or not start["runs"]:
+        return
+    later = layout.supervisor_file(name)
+    written = [file for file in managed({"files": service["files"]}) if file.kind == "file" and file.path != later]
+    other = (file.path for file in written if file.path in files and files[file.path].get("sha256") != file.sha256)
+    why = start["newer"] or next(other, "") or (start["other_image"] and service["container"]["image"])
+    if why:
+        took, limit = start["took_s"], service["supervisor"]["limits"]["startup_limit_s"]
+        yield host_warning(
+            "service-restarts",
+            Place(service=name, thing=f"service {name}"),
+            found=f"site.yml restarts it, for {why}; "
+            + (f"its last start took {duration(took)}" if took else f"a start may take {duration(limit)}"),
+            remedy=f"ansible-playbook gb10.fleet.rollout -e service={name} has requests wait, and moves one replica "
+            "after the other",
+        )
 
 
 SUPERVISOR = Subject("supervisor", slice=supervisor)
