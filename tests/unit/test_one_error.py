@@ -87,6 +87,16 @@ def test_a_mistake_is_one_error(services: Any, variables: Any, expected: list[tu
     assert errors(planned(services, **variables)) == expected
 
 
+@pytest.mark.parametrize(("recipe", "value"), [(NANO, "fp9"), (NANO, "q4_0"), ("qwen3.6-35b-a3b-nvfp4", "fp-8")])
+def test_a_value_that_can_not_be_is_one_finding(recipe: str, value: str) -> None:
+    typed = on_titan(recipe, max_model_len=32768, max_num_seqs=8)
+    plain, wrong = (
+        {(row["rule"], row["severity"]) for row in planned({"a": typed | more})["findings"]}
+        for more in ({}, {"flags": {"kv-cache-dtype": value}})
+    )
+    assert wrong - plain == {("catalogue-wrong-value", "error")}
+
+
 def test_no_service_is_given_less_than_it_is_expected_to_take() -> None:
     """W1: the neighbours' worst case left one of them a utilization of 0."""
     workloads = {"super": (SUPER, 32768, 4), "nano": (NANO, 32768, 8), "embed": ("bge-base-en-v1.5", 512, 8)}

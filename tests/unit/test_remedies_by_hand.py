@@ -429,7 +429,7 @@ BY_HAND = [
         also={(*S, "image"): {**OWN_IMAGE, "release": "0.23.0"}}),
     Row("memory-drafter-unknown", {(*S, "flags"): {"speculative-config": DRAFTS}}, "weights_bytes",
         {(*S, "model"): {"draft": {"repository": "org/eagle3", "weights_bytes": 1 << 30}}}),
-    Row("kv-unknown", {(*S, "flags"): {"kv-cache-dtype": "fp9"}}, "", {(*S, "flags"): GONE}),
+    Row("kv-unknown", {(*S, "flags"): {"kv-cache-dtype": "fp8_ds_mla"}}, "", {(*S, "flags"): GONE}),
     Row("kv-release-assumed", {(*S, "image"): {"reference": "vllm/vllm-openai:nightly", "release": None}},
         "write image.release",
         {(*S, "image", "release"): "0.23.0"}),

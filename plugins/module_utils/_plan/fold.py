@@ -28,16 +28,24 @@ def folded(
     errors = [item for item in found if item[0].severity == "error"]
     short = {host for one, hosts in errors if one.kind == "memory" for host in (hosts or [one.host])}
     fabric_is_wrong = any(one.at.variable == "fleet_fabric" for one, _ in errors)
+    # what else there is to say of a value that can't be is of no use
+    wrong = {(one.service, _bare(one)) for one, _ in errors if one.rule == "catalogue-wrong-value"}
     standing = {*uncovered(one for one, _ in found)}
     kept = []
     for one, hosts in found:
         is_sized = _is_word(one) and one.option.removeprefix("--") in sized.get(one.service, ())
-        if one not in standing or (is_sized and short.intersection(hosts)):
+        is_of_wrong = one.severity != "error" and (one.service, _bare(one)) in wrong
+        if one not in standing or is_of_wrong or (is_sized and short.intersection(hosts)):
             continue
         if one.rule == "fabric-group-unconnected" and fabric_is_wrong:
             continue
         kept.append((_in_the_owners_words(one, workloads, is_sized=is_sized), hosts))
     return kept
+
+
+def _bare(finding: Finding) -> str:
+    """An option's name, wherever it was found."""
+    return (finding.option or finding.at.part).rpartition(".")[2].removeprefix("--").replace("_", "-")
 
 
 def _is_word(finding: Finding) -> bool:
