@@ -143,7 +143,8 @@ def problems(
     for name in names:
         service = plan["services"].get(name)
         if service is None:
-            remedy = did_you_mean(name, [*plan["services"]]) if name else "write -e service=NAME"
+            known = sorted(plan["services"])
+            remedy = did_you_mean(name, known) if name else f"write -e service=NAME; known are: {', '.join(known)}"
             words = f'no service "{name}"' if name else "not given"
             yield error("service-unknown", "service", found=words, expected="a service", remedy=remedy)
             continue
