@@ -69,8 +69,24 @@ def recipes() -> str:
     return "\n".join(["", *rows, "", ""])
 
 
+def findings() -> str:
+    """The generated part of docs/reference/findings.md. A value of the call is written in capitals."""
+    table: dict[str, dict[str, str]] = yaml.safe_load((ROOT / "data" / "findings.yml").read_text("utf-8"))
+
+    def cell(row: dict[str, str], name: str) -> str:
+        text = re.sub(r"(?<!\{)\{(\w+)(?::\w+)?\}", lambda value: value[1].upper(), " ".join(row.get(name, "").split()))
+        return text.replace("{{", "{").replace("}}", "}").replace("|", "\\|").replace("<", "\\<") or "..."
+
+    rows = ["| rule | found | expected | remedy |", "|---|---|---|---|"]
+    for name, row in sorted(table.items()):
+        cells = " | ".join(cell(row, part) for part in ("found", "expected", "remedy"))
+        rows.append(f"| `{name.partition('/')[0]}` | {cells} |")
+    return "\n".join(["", *rows, "", ""])
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/reference/contents.md": plugins_and_roles,
+    "docs/reference/findings.md": findings,
     "docs/reference/models.md": recipes,
 }
 

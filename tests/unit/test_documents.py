@@ -167,6 +167,19 @@ def test_the_lists_in_documents_are_those_of_today() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_pictures_show_todays_figures() -> None:
+    """Addresses, sizes, states and floors."""
+    command = [sys.executable, ROOT / "tools" / "pictures.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_each_picture_is_on_a_page() -> None:
+    shown = "".join(path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md"))
+    missing = [path.name for path in (ROOT / "docs" / "pictures").iterdir() if f"pictures/{path.name})" not in shown]
+    assert missing == []
+
+
 def test_each_key_of_fleet_drift_is_on_its_page() -> None:
     page = (ROOT / "docs" / "how-to" / "drift.md").read_text("utf-8")
     missing = [key for key in DRIFT["options"] if not re.search(rf"\b{key}\b", page)]
