@@ -39,6 +39,8 @@ class Cause:
 
 # What was found, what to do, and the patterns of its statements, one after the other; those before count for more.
 _KINDS = r"""
+Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
+   OCI runtime(?!.*nvidia-container).*(?:apparmor|[/ \"]cgroup)
 more context is asked for than the model or the KV pool holds -> lower workload.context, or give the pool more memory
    greater than the derived|max seq len \(|can be stored in KV cache|longer than the (?:model|derived)
    Impossible to fit
@@ -158,12 +160,13 @@ fewer ranks have joined than the service needs -> `ansible-playbook gb10.fleet.s
    not enough (?:GPU|node)
    larger than the number of available GPU|required resources|[Ww]orld size(?!.* divi)|nnodes (?!.*divi)|mpiSize
 one step took longer than the engine waits for -> raise it (docs/explanation/cluster.md), or find what holds the ranks
-   Watchdog timeout|RPC call to \w+ timed out|execute_model timed out
+   Timeout at NCCL|detected by watchdog|Watchdog timeout|RPC call to \w+ timed out|execute_model timed out
 a process of Ray ended -> the other ranks may say why: `ansible-playbook gb10.fleet.status`
    Some Ray subprocesses
 a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other ranks, gb10.fleet.doctor the fabric
    GCS (?:at|server|within)|get system config
    [Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)
+   connect\(\) timed out|Timed out initializing
    ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
    (?:client socket|wait|rendezvous).* ?time(?:d ?|-)out|DistNetworkError|DistStoreError|Timed out (?:after|waiting)
    connectFullMesh|with raylet|timed out during startup|start GCS|start one or more daemons
@@ -182,6 +185,7 @@ the image's release does not know the model -> take an image of a release that h
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
    tensor a .* must match|(?:missing|find) tensor|[Ii]nput tensor|same dtype|mat1 and mat2|rope_scaling|LoRA weight
+   disabling jinja
    number of tensors|loading model vocabulary|not found in model
    vocab type must match
    wrong (?:array |element )*type|loaded_weight|param_data|Missing key|Unexpected key|load weight|weights of size
@@ -193,15 +197,15 @@ the engine crashed -> take another build of the image; a report belongs to the e
    panicked|PanicException|GGML_ASSERT|: Assertion [`'].* failed|terminate called
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error
+Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
+   Error response from daemon|OCI runtime
 the engine refuses a setting -> change it in the recipe, and run site.yml
    error: argument|while handling argument|invalid choice|validation error|must be|should be|(?<!un)expected
    not supported|unsupported
    [Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|does not support|not allowed
    has been removed|limit allowed|Do not set
-   [Cc]onflict|not match|mutually|Unknown|Unsupported|No such file|not found|requires\b|overflow
+   [Cc]onflict|not match|mutually|Unknown|Unsupported|No such file(?! or directory$)|not found|requires\b|overflow
    ^(?:ValueError|NotImplemented)
-Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
-   Error response from daemon|OCI runtime
 """
 
 
@@ -270,7 +274,8 @@ _NATIVE = re.compile(
     r".*error loading model|There are not enough|The node with|Some Ray subprocesses|\[Errno \d|"
     r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid)|"
     r".*: (?:invalid|cannot|unable|missing)|exec |nvidia-container-cli: |Encountered an error|Value '|"
-    r"(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |.*terminated with exception|"
+    r"(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |"
+    r".*(?:terminated with exception|detected by watchdog|disabling jinja)|"
     r".*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
     r".*(?:noticed that process|[Uu]nable to|[Tt]imeout|timed out|[Ff]atal|CRITICAL|panicked at|[Oo]ut of memory)"
 )
