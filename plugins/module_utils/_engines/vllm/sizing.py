@@ -263,12 +263,12 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
     )
     if kv is None and placed.image["release"] is None:
         seen = observed.catalogue(placed.head.name, placed.image).get("version")
-        problems: Sequence[Finding] = ()
+        assumed: Sequence[Finding] = ()
         for version in [seen] if seen else _ASSUMED:
             if kv is None:
-                kv, problems = _kv(placed, config, values, version)
+                kv, assumed = _kv(placed, config, values, version)
                 findings += _assumed_release(placed, version) if kv and not seen else []
-        findings += [replace(problem, severity="warning") for problem in problems]
+        findings += [replace(problem, severity="warning") for problem in assumed]
     match_unit = _whole(values.get("prefix-match-unit"), 0) or None
     return VllmSizing(
         demand, _key(placed, values), kv, config, match_unit, _rank_weights(placed, values, demand)

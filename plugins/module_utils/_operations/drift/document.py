@@ -7,22 +7,18 @@ Verdict = Literal["clean", "drift", "unknown"]
 Level = Literal["error", "warning", "hint"]
 
 
-class HostRow(TypedDict):
-    """A host's verdict, and how many differences it has of each severity."""
-
-    host: str
-    verdict: Verdict
-    error: int
-    warning: int
-    hint: int
-
-
 class Tally(TypedDict):
+    """A host's verdict, how many differences it has of each severity, and its illnesses by their rules."""
+
     verdict: Verdict
     error: int
     warning: int
     hint: int
     ills: NotRequired[list[str]]
+
+
+class HostRow(Tally):
+    host: str
 
 
 class Row(TypedDict):
