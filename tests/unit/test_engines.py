@@ -256,6 +256,7 @@ EXCEPTIONS = {
     "plugins/filter/recipe_import.py": "recipes of others, which vLLM serves",
     "roles/model_store": "who reads the store",
     "roles/verify": "reads images of an unknown build by vllm_catalogue_info",
+    "plugins/module_utils/_subjects/health/reading.py": "words of programs that watch or start engines",
     "extensions/molecule/shared": "the folder of the lab's images",
 }
 

@@ -58,7 +58,7 @@ def _parts(look: PreflightContext) -> Iterator[Finding]:
         if drive["warning"] & _DYING or drive["spare"] < drive["spare_least"]:
             yield worded.host_error("drive-worn/fails", f"disk {name}", found=shown, errors=drive["errors"])
         elif drive["used"] >= _WORN:
-            yield worded.host_warning("drive-worn", f"disk {name}", found=shown)
+            yield worded.host_warning("drive-worn/used", f"disk {name}", found=shown)
         elif drive["warning"]:
             yield worded.host_warning("drive-hot", f"disk {name}", heat=drive["heat_c"])
     for name, errors in sorted(look.part("sensors").get("errors", {}).items()):
