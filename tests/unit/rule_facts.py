@@ -34,15 +34,19 @@ def conditions_in(when: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         )
 
 
+def asked_in(condition: Condition) -> Iterator[tuple[str, Any]]:
+    """Those of all its cases."""
+    for case in condition.cases:
+        yield from conditions_in(case["when"])
+        yield from conditions_in(case.get("warning", {}))
+
+
 @cache
 def reads(function: Callable[..., Any]) -> frozenset[str]:
     """The facts that a function of a launch reads, by its source and that of all it hands the launch to."""
     if isinstance(function, Condition):
         tree = ast.parse(
-            " and ".join(
-                f"launch.{name}" for name, _ in conditions_in(function.when) if re.fullmatch(r"[a-z_.]+", name)
-            )
-            or "0"
+            " and ".join(f"launch.{name}" for name, _ in asked_in(function) if re.fullmatch(r"[a-z_.]+", name)) or "0"
         )
         return frozenset(_reads(tree, {}))
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))

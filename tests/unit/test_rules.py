@@ -30,7 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.lau
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight import needs
 from rule_cases import CASES, MORE, NANO, PAIR, serve
-from rule_facts import conditions_in, facts_of, reads, reduced
+from rule_facts import asked_in, facts_of, reads, reduced
 from rule_needs import FACTS, checked_by
 from rule_sources import NOT_CHECKABLE, SAME_AS
 
@@ -52,7 +52,11 @@ def test_every_row_is_a_rule_and_has_its_words() -> None:
     assert words().keys() == RULES.keys() - others
     texts = {"expected", "remedy", "reason", "source"}
     for identity, row in words().items():
-        own = {"what", "area", "when", "at", "each", "warning", "found", "facts"} if "when" in row else set()
+        own = (
+            {"what", "area", "when", "at", "each", "warning", "found", "facts", "cases"}
+            if {"when", "cases"} & {*row}
+            else set()
+        )
         assert texts | {"severity"} <= row.keys() <= texts | {"severity", "kind", "lasts", "needs", "covers"} | own, (
             identity
         )
@@ -202,7 +206,7 @@ def test_a_condition_is_one_that_the_code_knows(identity: str) -> None:
     """Its words, its names and its figures; a name that no launch has would never hold."""
     condition = CONDITIONS[identity]
     fields = {**{name: {} for name in vars(Launch)}, **Launch.__annotations__}
-    for name, test in [*conditions_in(condition.when), *conditions_in(condition.warning or {})]:
+    for name, test in asked_in(condition):
         assert (
             name.startswith(("--", "env "))
             or name in ("each", "before", "since", "within")

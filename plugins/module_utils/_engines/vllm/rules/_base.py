@@ -82,7 +82,27 @@ class Rule:
             )
 
 
-class Row(TypedDict, total=False):
+class _Said(TypedDict, total=False):
+    """When it holds, where, and what is said then."""
+
+    when: dict[str, Any]
+    warning: dict[str, Any]
+    at: str
+    each: list[str]
+    found: str
+    expected: str
+    remedy: str
+    reason: str
+    source: str
+
+
+class Case(_Said, total=False):
+    """One of several of a rule; a text or severity that it lacks is the rule's."""
+
+    severity: Severity
+
+
+class Row(_Said, total=False):
     """What is known of a rule beside its predicate, as the head of ``data/rules.yml`` says."""
 
     severity: Severity | dict[str, Severity]
@@ -90,17 +110,9 @@ class Row(TypedDict, total=False):
     lasts: str
     needs: list[str]
     covers: list[str]
-    expected: str
-    remedy: str
-    reason: str
-    source: str
     what: str
     area: str
-    when: dict[str, Any]
-    warning: dict[str, Any]
-    at: str
-    each: list[str]
-    found: str
+    cases: list[Case]
     facts: list[str]
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from ...._base.gb10 import fact, facts
 from ...._base.place import Place, argv, env
-from ._base import Hit, Hits, entered, show, words
+from ._base import Case, Hit, Hits, entered, show, words
 from .launch import Launch
 
 
@@ -65,31 +65,35 @@ def _compared(launch: Launch, name: str, found: Any, word: str, wanted: Any) -> 
     return number is not None and bool(number > limit if word == "above" else number < limit)
 
 
-_NAMED = re.compile(r"\{([^{}!:]+)(!r)?:?([^{}]*)\}")
+_NAMED = re.compile(r"\{([^{}!:]+)(!r)?(?::([^{} ][^{}]*))?\}")
+_TEXTS = ("expected", "remedy", "reason", "source")
 _PLAIN = {"model": "model.repository", "image": "image.reference"}
 
 
 def _filled(launch: Launch, named: re.Match[str]) -> str:
     """``{name}`` is what the launch has under the name, ``{name!r}`` the same as a sentence shows it."""
     found = value(launch, named[1])
-    return show(found) if named[2] else format(found, named[3])
+    return show(found) if named[2] else format(found, named[3] or "")
 
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """The predicate of a row. when: tests by name, all of which have to hold, for each of the options. warning: tests
-    of launches that it only warns of. places: options or what else it speaks of. found: what is shown."""
+    """The predicate of a row. cases: of when, tests by name, all of which have to hold, for each of the options."""
 
-    when: Mapping[str, Any]
-    places: Sequence[str]
-    found: str
-    warning: Mapping[str, Any] | None = None
+    cases: Sequence[Case]
 
     def __call__(self, launch: Launch) -> Hits:
-        for at in self.places:
-            if holds(launch, {at if name == "each" else name: test for name, test in self.when.items()}):
-                found = _NAMED.sub(partial(_filled, launch), self.found or shown_at(at))
-                yield Hit(_place(at), found, "warning" if self.warning and holds(launch, self.warning) else None)
+        for case in self.cases:
+            for at in case.get("each") or [case["at"]]:
+                if holds(launch, {at if name == "each" else name: test for name, test in case["when"].items()}):
+                    yield _hit(launch, case, at)
+
+
+def _hit(launch: Launch, case: Case, at: str) -> Hit:
+    texts = {name: _NAMED.sub(partial(_filled, launch), str(case.get(name, ""))) for name in _TEXTS}
+    found = _NAMED.sub(partial(_filled, launch), case.get("found", shown_at(at)))
+    is_warning = "warning" in case and holds(launch, case["warning"])
+    return Hit(_place(at), found, "warning" if is_warning else case.get("severity"), **texts)
 
 
 def _place(at: str) -> Place | str:
@@ -104,9 +108,9 @@ def shown_at(at: str) -> str:
 
 
 for _identity, _row in words().items():
-    if "when" in _row:
+    if "when" in _row or "cases" in _row:
         _figures = {
             name: SimpleNamespace(**{key: fact(name, key) for key in facts()[name]}) for name in _row.get("facts", ())
         }
-        _places = _row["each"] if "each" in _row else [_row["at"]]
-        entered(_identity, _row, _figures)(Condition(_row["when"], _places, _row.get("found", ""), _row.get("warning")))
+        _own = {key: value for key, value in _row.items() if key in ("when", "at", "each", "found", "warning")}
+        entered(_identity, _row, _figures)(Condition(_row.get("cases") or [cast(Case, _own)]))

@@ -10,7 +10,6 @@ from .launch import Launch
 
 # What an owner silences who runs a Ray that asks for no token.
 OPEN_RAY = "R158"
-_INTERFACES = ("GLOO_SOCKET_IFNAME", "UCX_NET_DEVICES")
 
 
 def _devices(launch: Launch) -> list[str]:
@@ -33,14 +32,6 @@ def ranks_and_hosts(launch: Launch) -> Hits:
         yield Hit(argv("--tensor-parallel-size"), f"{launch.world_size} ranks on {hosts} hosts")
 
 
-@rule("R145")
-def variables_of_workers(launch: Launch) -> Hits:
-    """A group without the interfaces of Gloo and UCX in its environment."""
-    missing = [name for name in _INTERFACES if not launch.env.get(name)]
-    if launch.spread and launch.env.get("NCCL_SOCKET_IFNAME") and missing:
-        yield Hit("env " + missing[0], "not set", severity="error" if "GLOO_SOCKET_IFNAME" in missing else "warning")
-
-
 @rule("R146")
 def rdma_needs(launch: Launch) -> Hits:
     """RDMA without its device or pinned memory."""
@@ -53,16 +44,6 @@ def rdma_needs(launch: Launch) -> Hits:
         yield Hit("container --device", "no /dev/infiniband")
     if not pinned and not allowed:
         yield Hit("container --ulimit", "no memlock=-1")
-
-
-@rule("R147")
-def no_gpudirect(launch: Launch) -> Hits:
-    """GPUDirect RDMA asked for on GB10."""
-    level, dmabuf = launch.env.get("NCCL_NET_GDR_LEVEL"), launch.env.get("NCCL_DMABUF_ENABLE")
-    if launch.gb10 and level not in (None, "LOC", "0"):
-        yield Hit(env("NCCL_NET_GDR_LEVEL"), show(level), expected="LOC")
-    if launch.gb10 and dmabuf == "1":
-        yield Hit(env("NCCL_DMABUF_ENABLE"), show(dmabuf), expected="0")
 
 
 @rule("R148")

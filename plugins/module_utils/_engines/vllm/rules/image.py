@@ -46,14 +46,6 @@ def unpinned_tag(launch: Launch) -> Hits:
         yield Hit("image", launch.image.reference)
 
 
-@rule("R006")
-def bad_tag(launch: Launch) -> Hits:
-    """A tag that is known to fail on GB10."""
-    bad = launch.image.bad if launch.image else None
-    if launch.image and bad and launch.gb10:
-        yield Hit("image", launch.image.reference, remedy=bad.remedy, reason=bad.effect, source=bad.source)
-
-
 @rule("R009")
 def unknown_architecture(launch: Launch) -> Hits:
     """A model whose architecture the release doesn't have."""
@@ -76,29 +68,6 @@ def old_driver(launch: Launch) -> Hits:
 
 def _numbers(text: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", text)]
-
-
-@rule("R011")
-def unknown_vllm(launch: Launch) -> Hits:
-    """An image whose vLLM isn't known, or a version that is none."""
-    if launch.release is None and launch.image is not None:
-        yield Hit("image", launch.image.reference + (f", vLLM {launch.version}" if launch.version else ""))
-    elif launch.release is None and launch.version is not None:
-        yield Hit("vllm_version", launch.version[:80], remedy="write it as 0.24.0")
-
-
-@rule("R012")
-def audio_not_installed(launch: Launch) -> Hits:
-    """A model with audio input, on an upstream image without the audio packages: refused where requests bring audio."""
-    asked = launch.command.json("--limit-mm-per-prompt").get("audio")
-    refused = asked == 0
-    if launch.family != "upstream" or "vllm[audio]" in launch.words.script or refused:
-        return
-    if launch.model.transcribes_only or (launch.model.audio and asked):
-        yield Hit("image", "no audio packages")
-    elif launch.model.audio:
-        remedy = "write limit-mm-per-prompt: {audio: 0} if no request brings audio, or build an image with it"
-        yield Hit("image", "no audio packages", severity="hint", remedy=remedy)
 
 
 @rule("R017")

@@ -11,29 +11,6 @@ from .launch import Launch
 _GIB = 2**30
 
 
-@rule("X4")
-def nodes_without_ray(launch: Launch) -> Hits:
-    """vLLM's own multi-node start with something missing."""
-    if (launch.number("--nnodes") or 1) < 2:
-        return
-    rank = launch.number("--node-rank") or 0
-    if launch.executor == "ray":
-        yield Hit(argv("--nnodes"), "with ray", expected="no ray", remedy="drop one of them")
-    if not launch.has("--master-addr"):
-        yield Hit(argv("--master-addr"), "not given", expected="the head's address", remedy="write it on every host")
-    if rank > 0 and not launch.has("--headless"):
-        yield Hit(argv("--headless"), f"not given on rank {rank:.0f}", expected="--headless", remedy="write it")
-
-
-@rule("X11")
-def half_a_pair(launch: Launch) -> Hits:
-    """An option without the one that it needs."""
-    pairs = {"--enable-log-outputs": "--enable-log-requests", "--enable-auto-tool-choice": "--tool-call-parser"}
-    for option, needed in pairs.items():
-        if launch.switch(option) and not (launch.switch(needed) or launch.text(needed)):
-            yield Hit(argv(option), f"without {needed}", expected=needed, remedy=f"add {needed}")
-
-
 @rule("K4")
 def fewer_blocks_than_sequences(launch: Launch) -> Hits:
     """A Mamba model with more sequences than KV blocks."""

@@ -8,7 +8,6 @@ from ._base import Hit, Hits, rule
 from .launch import Launch
 
 _LENGTH = argv("--max-model-len")
-_GEMMA_MOE = r".*/gemma-4-26b-a4b.*nvfp4.*"
 
 
 def _too_long(launch: Launch) -> bool:
@@ -75,38 +74,3 @@ def more_ranks_than_gpus(launch: Launch) -> Hits:
     """More ranks than GPUs, and no group."""
     if launch.world_size > launch.host.gpus and not launch.spread and launch.executor != "ray":
         yield Hit(argv("--tensor-parallel-size"), f"{launch.world_size} ranks, {launch.host.gpus} GPU")
-
-
-@rule("R119")
-def gemma4_moe_is_solo(launch: Launch) -> Hits:
-    """Gemma-4-26B-A4B NVFP4 with tensor parallelism, or by pipeline stages."""
-    if not launch.model.is_(_GEMMA_MOE):
-        return
-    tensor, stages = (launch.number(f"--{way}-parallel-size") or 1 for way in ("tensor", "pipeline"))
-    if tensor > 1 and not launch.switch("--enable-expert-parallel"):
-        yield Hit(argv("--tensor-parallel-size"), f"{tensor:.0f}")
-    if stages > 1:
-        yield Hit(argv("--pipeline-parallel-size"), f"{stages:.0f}")
-
-
-@rule("X31")
-def balanced_experts(launch: Launch) -> Hits:
-    """Experts balanced over ranks that do not share them out."""
-    balanced = launch.switch("--enable-eplb")
-    ranks = (launch.number("--tensor-parallel-size") or 1) * (launch.number("--data-parallel-size") or 1)
-    if balanced and not launch.switch("--enable-expert-parallel"):
-        yield Hit(argv("--enable-eplb"), "without --enable-expert-parallel")
-    elif balanced and ranks == 1:
-        yield Hit(argv("--enable-eplb"), "on one rank")
-    elif not balanced and launch.command.json("--eplb-config").get("num_redundant_experts"):
-        yield Hit(argv("--eplb-config"), "num_redundant_experts without --enable-eplb")
-
-
-@rule("R121")
-def local_media(launch: Launch) -> Hits:
-    """Media from files without a folder or a limit, or with the whole file system open."""
-    path = launch.text("--allowed-local-media-path")
-    if path == "/":
-        yield Hit(argv("--allowed-local-media-path"), '"/"', expected="the media's folder", remedy="name the folder")
-    elif launch.model.vision and launch.service.media_files and not (path and launch.has("--limit-mm-per-prompt")):
-        yield Hit(argv(), "not both are given")

@@ -1,23 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules on names: options, variables and parsers that a release doesn't have, or that don't fit the model."""
 
-from ...._base.place import argv, env
+from ...._base.place import argv
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
-
-
-@rule("R031")
-def attention_variable(launch: Launch) -> Hits:
-    """A vision model on GB10 without Triton attention (to 0.12), or with only the dead variable (from 0.15)."""
-    variable = launch.env.get("VLLM_ATTENTION_BACKEND")
-    place = env("VLLM_ATTENTION_BACKEND")
-    if launch.before("0.13.0"):
-        if launch.model.vision and launch.gb10 and (variable or "").upper() != "TRITON_ATTN":
-            yield Hit(place, show(variable), expected="TRITON_ATTN", remedy="set it to TRITON_ATTN")
-    elif variable is not None:
-        known = launch.text("--attention-backend")
-        remedy = "drop it" if known else f"drop it and write --attention-backend {variable}"
-        yield Hit(place, show(variable), expected="--attention-backend", remedy=remedy)
 
 
 @rule("R039")
@@ -36,29 +22,3 @@ def other_familys_parser(launch: Launch) -> Hits:
     if parser and fitting and parser not in fitting and not launch.has("--tool-parser-plugin"):
         remedy = f"write --tool-call-parser {fitting[0]}"
         yield Hit(argv("--tool-call-parser"), show(parser), expected=" or ".join(fitting), remedy=remedy)
-
-
-@rule("R041")
-def half_of_tools(launch: Launch) -> Hits:
-    """Tools wanted, or half of what they need given."""
-    switched, parser = launch.switch("--enable-auto-tool-choice"), launch.text("--tool-call-parser")
-    if parser and not switched:
-        yield Hit(
-            argv("--tool-call-parser"), "without --enable-auto-tool-choice", remedy="add --enable-auto-tool-choice"
-        )
-    elif launch.service.tools and not parser and not switched:
-        yield Hit(argv(), "neither is given")
-
-
-@rule("R044")
-def mtp_draft(launch: Launch) -> Hits:
-    """MTP without its paired draft, or with a draft for built-in heads."""
-    if launch.method != "mtp":
-        return
-    draft = launch.speculation.get("model")
-    if launch.model.paired_draft and not draft:
-        remedy = 'add "model": the folder of the draft, e.g. /model/assistant'
-        yield Hit(argv("--speculative-config"), "no draft model", expected='a "model"', remedy=remedy)
-    if launch.model.built_in_mtp and draft:
-        found, remedy = f'model "{draft}", beside the heads in the checkpoint', "compare both"
-        yield Hit(argv("--speculative-config"), found, severity="hint", expected='no "model"', remedy=remedy)

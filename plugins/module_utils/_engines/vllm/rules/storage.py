@@ -5,12 +5,6 @@ from ...._base.place import argv
 from ._base import Hit, Hits, rule, show
 from .launch import Launch
 
-_OFFLINE = "env HF_HUB_OFFLINE"
-
-
-def _offline(launch: Launch) -> bool:
-    return launch.env.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
-
 
 def _model_path(launch: Launch) -> str:
     """The model's path in the container; empty for a repository of the hub."""
@@ -30,16 +24,6 @@ def no_model_mount(launch: Launch) -> Hits:
         and not any(path.startswith(mount.target) for mount in launch.mounts)
     ):
         yield Hit("mounts", f"nothing at {path}")
-
-
-@rule("R129")
-def offline(launch: Launch) -> Hits:
-    """Offline without the model, or online though it is there."""
-    if _offline(launch) and launch.model.cached is False:
-        yield Hit(_OFFLINE, "1, and the model isn't on the host")
-    elif launch.model.cached and not _offline(launch):
-        remedy = 'set HF_HUB_OFFLINE: "1": no network is asked at the start'
-        yield Hit(_OFFLINE, "not set", severity="hint", remedy=remedy)
 
 
 @rule("R131")
