@@ -61,6 +61,7 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._made_certificates impo
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import files_of, located
 from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Planning, fleet_hosts
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import for_people, refusal, show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._who import this_run
 
 PREFIX = "fleet_"
 
@@ -105,7 +106,7 @@ class ActionModule(OnController, Planning):
         chosen = chosen_hosts(plan, services, hosts, options["scope"], options["service"])
         removal = removal_of(plan, hosts, options["retire"])
         returned = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "removal": removal}
-        returned["retry"] = options["retry"]
+        returned |= {"retry": options["retry"], "run": this_run(folder)}
         files: dict[str, Any] = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
         if options["bundle"]:
             files["bundle"] = {"folders": _folders(options["bundle"]), "inventory": str(folder)}

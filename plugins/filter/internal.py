@@ -32,10 +32,12 @@ _value:
   type: raw
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._base.reading import State
 from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import Slice
@@ -98,6 +100,11 @@ def preflight_sentences(
     return [one.sentence() for one in found if one.severity == severity and one.rule != "sudo-password"]
 
 
+def run_record(run: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The file by which a host knows who changed it last. run: of `gb10.fleet.plan`."""
+    return {layout.LAST_RUN: {"mode": "0644", "content": json.dumps(run, indent=2, sort_keys=True) + "\n"}}
+
+
 # Of a service that the run was asked to bring.
 _ASKED_FOR = ("service-taken-back", "service-restarts")
 
@@ -151,6 +158,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "preflight": preflight_sentences,
     "pull_refused": pull_refused,
     "removal": removal,
+    "run_record": run_record,
     "service_starts": service_starts,
     "taken_back": kept,
     "undeclared_services": undeclared_services,

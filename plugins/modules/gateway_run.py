@@ -55,6 +55,9 @@ changed_files:
   elements: str
 """
 
+import contextlib
+import fcntl
+import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -94,6 +97,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    with contextlib.nullcontext() if module.check_mode else _alone():
+        converge(module)
+
+
+def converge(module: AnsibleModule) -> None:
     plan, ca, secrets = (module.params[name] for name in ("plan", "ca", "secrets"))
     shown = {path: file for path, file in plan["files"].items() if path.startswith(f"{layout.GATEWAY}/")}
     files = {**shown, **{path: {"mode": "0600", "content": text} for path, text in secrets.items()}}
@@ -127,6 +135,18 @@ def main() -> None:
     module.exit_json(
         changed=bool(did or other or too_many), did=did, changed_files=sorted([*other, *too_many]), diff=diffs
     )
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Of two runs at once, the second one looks when the first one has ended; the kernel ends it with the process."""
+    Path(layout.GATEWAY).mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(layout.GATEWAY, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _differs(path: Path, wanted: Mapping[str, Any]) -> bool:

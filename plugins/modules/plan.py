@@ -127,6 +127,10 @@ retry:
   returned: success
   type: list
   elements: str
+run:
+  description: Who runs this, by which release and commits; a host that is changed keeps it.
+  returned: without O(pulled)
+  type: dict
 alone:
   description: Whether this is a host that has fetched its slice itself, and knows no other one.
   returned: success

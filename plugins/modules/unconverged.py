@@ -29,6 +29,14 @@ options:
     description: By host whether M(gb10.fleet.netplan_apply) would change it, C(differs).
     type: dict
     default: {}
+  run:
+    description: C(run) of M(gb10.fleet.plan). A run that would undo what the last one on a host did is refused.
+    type: dict
+    default: {}
+  go_back:
+    description: Let it undo that.
+    type: bool
+    default: false
   staging:
     description: Only whether images or models have to be brought.
     type: bool

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -634,6 +635,21 @@ def test_what_is_not_needed_goes(place: Titan) -> None:
     result = place.run(name="b.map")
     assert (result["changed"], {*place.files()}) == (True, {"haproxy.cfg", "bodies.cfg", "tls.crt", "keys/b.map"})
     assert not (place.gateway / "staged").exists()
+
+
+def test_of_two_runs_at_once_the_second_one_waits(place: Titan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both use one folder to show HAProxy what it is to go by, and each removes it."""
+    held: list[bool] = []
+    require = gateway_run._require_valid
+
+    def valid(*given: Any) -> None:
+        look = f"import fcntl, os; fcntl.flock(os.open({str(place.gateway)!r}, 0), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        held.append(subprocess.run([sys.executable, "-c", look], capture_output=True, check=False).returncode != 0)
+        require(*given)
+
+    monkeypatch.setattr(gateway_run, "_require_valid", valid)
+    place.run()
+    assert held == [True]
 
 
 # Drift and status -------------------------------------------------------------------------------------------------

@@ -416,6 +416,7 @@ class Parts(TypedDict):
     models: Models | None
     deep: Deep | None
     our_units: list[OurUnit] | None
+    last_run: dict[str, str] | None
     running: dict[str, Container] | None
     gateway: Gateway | None
     gateway_address: bool | None

@@ -119,6 +119,12 @@ def read_taken_back(service: str, folder: Path = Path(layout.SERVICES)) -> Taken
     return look(folder / Path(layout.taken_back(service)).name, _parsed)[0]
 
 
+def read_last_run(path: Path = Path(layout.LAST_RUN)) -> dict[str, str]:
+    """What it keeps of the run that changed it last; empty where that is nothing, or can't be read."""
+    found = look(path, json.loads)[0]
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
 def _parsed(content: bytes) -> TakenBack:
     found = json.loads(content)
     definition, of, at, why = (str(found[key]) for key in ("definition", "of", "at", "why"))
@@ -160,5 +166,6 @@ def inventory_of(unit: str) -> str:
 BEFORE_CHANGE: Mapping[str, Part] = {"starts": lambda run, ask: read_starts(run, ask["services"])}
 READS: Mapping[str, Part] = {
     "our_units": lambda _run, _ask: read_units(),
+    "last_run": lambda _run, _ask: read_last_run(),
     "running": lambda run, ask: read_containers(run, ask["variables"]),
 }

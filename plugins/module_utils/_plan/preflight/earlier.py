@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run that would take a host back: by an older release than the last there, or from a clone that lacks commits."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from ..._base import worded
+from ..._base.findings import Finding
+from ..._base.place import Place
+from ..._base.received import one_line
+
+# Of what is kept on a host. A host with a higher one was converged by a later release.
+FORM = "1"
+Lag = Literal["has it", "behind", "another way", "lacks it"]
+_SHORT = 12
+
+
+def goes_back(host: str, run: Mapping[str, str], last: Mapping[str, str], lags: Mapping[str, Lag]) -> Iterator[Finding]:
+    """Why this run would undo what the last one did.
+
+    last: what the host keeps of that one, empty where it keeps nothing. lags: of this machine's clones of the
+    collection and the inventory, by the keys ``commit`` and ``inventory_commit``.
+    """
+    if not last:
+        return
+    who: dict[str, Any] = {key: one_line(last.get(key, "?")) for key in ("release", "person", "at")}
+    place = Place(host=host)
+    if _numbers(who["release"]) > _numbers(run["release"]) or _numbers(last.get("form", "")) > _numbers(run["form"]):
+        yield worded.error("run-older/release", place, **who, ours=run["release"], kind="host")
+        return
+    # of one person, a commit that was amended
+    fine = ("has it", "another way") if last.get("person") == run["person"] else ("has it",)
+    if lags["commit"] not in fine and who["release"] == run["release"]:
+        yield worded.error("run-older/collection", place, **who, commit=_short(last["commit"]), kind="host")
+    if lags["inventory_commit"] not in fine:
+        yield worded.error("run-older/inventory", place, **who, commit=_short(last["inventory_commit"]), kind="host")
+
+
+def _short(commit: str) -> str:
+    return one_line(commit)[:_SHORT]
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """Of ``0.2.0-dev``; empty for what is no release."""
+    found = re.match(r"\d+(\.\d+)*", release)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who runs this, by which release and commits; and which of a host's commits this clone lacks."""
+
+import getpass
+import json
+import re
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.earlier import FORM, Lag
+from ansible_collections.gb10.fleet.plugins.plugin_utils._git import git
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def this_run(inventory: Path) -> dict[str, str]:
+    """What a host keeps of the run that changed it last. inventory: its folder."""
+    return {
+        "form": FORM,
+        "release": _release(),
+        # an installed collection may lie in a repository that is not its own
+        "commit": _head(ROOT) if (ROOT / ".git").exists() else "",
+        "inventory_commit": _head(inventory),
+        "person": f"{getpass.getuser()}@{socket.gethostname()}",
+        "at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+
+
+def lag(folder: Path, commit: str) -> Lag:
+    """How this clone stands to a commit that a host names: it has it, is behind it, went another way, or lacks it."""
+    if not _COMMIT.fullmatch(commit) or not (head := _head(folder)) or head == commit:
+        return "has it"
+    if git(folder, ["rev-parse", "--is-shallow-repository"]).strip() != "false":
+        return "has it"  # as a job of a CI has it: nothing can be known
+    if not git(folder, ["rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"]):
+        return "lacks it"
+    base = git(folder, ["merge-base", commit, "HEAD"]).strip()
+    return "has it" if base == commit else "behind" if base == head else "another way"
+
+
+def _head(folder: Path) -> str:
+    return git(folder, ["rev-parse", "HEAD"]).strip()
+
+
+def _release() -> str:
+    if (manifest := ROOT / "MANIFEST.json").is_file():
+        return str(json.loads(manifest.read_text("utf-8"))["collection_info"]["version"])
+    return str(yaml.safe_load((ROOT / "galaxy.yml").read_text("utf-8"))["version"])
