@@ -86,7 +86,7 @@ def clones(tmp_path: Path) -> dict[str, Any]:
     return {"first": folder, "late": tmp_path / "late", "commits": commits}
 
 
-def test_a_clone_knows_how_it_stands_to_a_commit(clones: dict[str, Any]) -> None:
+def test_a_clone_knows_which_commits_it_lacks(clones: dict[str, Any]) -> None:
     first, late, commits = clones["first"], clones["late"], clones["commits"]
     assert [lag(first, commit) for commit in commits] == ["has it"] * 3
     assert [lag(late, commit) for commit in commits] == ["has it", "has it", "lacks it"]

@@ -298,6 +298,7 @@ class OurUnit(TypedDict):
     unit: str
     inventory: str
     ranks: int
+    asked: NotRequired[str]
     unproved: bool
     taken_back: NotRequired[TakenBack]
 

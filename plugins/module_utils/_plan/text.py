@@ -25,7 +25,7 @@ from .._base.plan import (
     Speed,
     SummaryRow,
 )
-from .._base.ranks import rank_of
+from .._base.ranks import front_of, rank_of
 from .._base.report import table
 from .._base.sizes import size
 from .._base.slice import Interface, MemoryLine, ServiceSlice, Slice
@@ -213,8 +213,10 @@ def _clients(clients: Sequence[ClientPlan], width: int) -> Iterator[str]:
 def _service(name: str, plan: Plan, hosts: Sequence[str], width: int) -> Iterator[str]:
     service = plan["services"][name]
     yield _heading(f"service {name}: {service['recipe']} on {', '.join(service['hosts'])}")
-    yield f"endpoint   {service['endpoint']}   model {service['served_name']}"
-    yield f"API key    {_key(name, plan['hosts'][service['hosts'][0]]['services'])}"
+    front = front_of(plan, name)
+    yield f"endpoint   {front['url'] if front else service['endpoint']}   model {service['served_name']}"
+    own_key = _key(name, plan["hosts"][service["hosts"][0]]["services"])
+    yield "API key    " + (f"of a client of the gateway, in {front['clients']}" if front else own_key)
     yield f"TLS        {_tls(name, plan['hosts'][service['hosts'][0]]['services'])}"
     yield from _recipe(service, width)
     yield _image(service["image"], ENGINES[service["engine"]].spec.title)

@@ -10,18 +10,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..._base.plan import Plan
+from ..._base.ranks import front_of
 
 KEY = "gb10_fleet"
 
 
 def of_plan(plan: Plan, services: Iterable[str]) -> dict[str, Any]:
     """What the run is about: ``{service: {endpoint, model, context, pool_bytes, hosts}}``; None where not known."""
-    return _stats({name: _declared(plan["services"][name]) for name in services})
+    return _stats({name: _declared(plan, name) for name in services})
 
 
-def _declared(service: Mapping[str, Any]) -> dict[str, Any]:
+def _declared(plan: Plan, name: str) -> dict[str, Any]:
+    service, front = plan["services"][name], front_of(plan, name)
     return {
-        "endpoint": service["endpoint"],
+        "endpoint": front["url"] if front else service["endpoint"],
         "model": service["served_name"],
         "context": service["kv"]["context"],
         "pool_bytes": service["kv"]["bytes"],

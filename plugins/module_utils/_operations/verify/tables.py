@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from ..._base.causes import by_cause
 from ..._base.findings import of_sudo
-from ..._base.plan import Plan, ServiceSpeed
-from ..._base.ranks import rank_of
+from ..._base.plan import GatewayPlan, Plan, ServiceSpeed
+from ..._base.ranks import front_of, rank_of
 from ..._base.report import table
 from ..._base.sizes import duration, size
 from ..._base.slice import ExampleRequest, ServiceSlice
@@ -60,16 +60,17 @@ def end_table(
             here = rank_of(plan, name, host)
             proof, look = verified.get((host, name)), ranks.get((host, name))
             state = proof["state"] if proof else look["health"] if look else _unseen(host, stopped)
-            row = _proof_row(name, service, state)
+            front = front_of(plan, name)
+            row = _proof_row(name, service, state) | ({"endpoint": front["url"]} if front else {})
             rows.append(({"host": host, **row, "memory": size(here["memory_bytes"])}, bool(proof or look)))
             if proof and proof["answer"]:
                 answers.append(f'{name} on {host} says: "{_one_line(proof["answer"])}"')
-            if proof and here["key"]:
+            if proof and here["key"] and not front:
                 answers.append(f"{name}: clients send the key in {here['key']['source']}")
-            if proof and here["tls"] and here["tls"]["ca"]:
+            if proof and here["tls"] and here["tls"]["ca"] and not front:
                 answers.append(f"{name}: clients trust the CA in {here['tls']['ca']}")
             if proof and proof["answer"]:
-                command = command or _curl(service, here)
+                command = command or (_gateway_curl(front) if front else _curl(service, here))
             if proof and proof["comparison"]:
                 answers.append(f"{name} on {host}: {proof['comparison']}")
     answers += [*_gateway_answers(plan["gateway"], proved), *_client_answers(plan["clients"], clients)]
@@ -85,6 +86,11 @@ def end_table(
     answers += [f"ask it yourself: {command}"] if command else []
     parts = (table(_few(rows, "state")), "\n".join(answers), _wrapped(_paragraphs(plan, problems)))
     return "\n\n".join(part for part in parts if part)
+
+
+def _gateway_curl(gateway: GatewayPlan) -> str:
+    trusted = f"--cacert {shlex.quote(gateway['ca'])} " if gateway["ca"] else ""
+    return f'curl {trusted}-H "Authorization: Bearer KEY" {gateway["url"]}/models, where KEY is a client\'s'
 
 
 def _curl(service: Mapping[str, Any], here: Mapping[str, Any]) -> str:

@@ -95,18 +95,18 @@ _UNIT_BYTES = 1 << 16
 
 
 def read_units(folder: Path = Path(layout.UNITS), services: Path = Path(layout.SERVICES)) -> list[dict[str, Any]]:
-    """``{unit, inventory, ranks, unproved, taken_back}`` of each unit of ours in the folder. services: the
+    """``{unit, inventory, ranks, asked, unproved, taken_back}`` of each unit of ours in the folder. services: the
     folder of the supervisors' files.
 
-    inventory: that wrote it, empty where not known. ranks: of its service, 1 where not known. unproved: a rollout that
-    was cut off keeps what its service went by before. taken_back: where a definition was, and does not run again.
+    inventory: that wrote it, empty where not known. ranks, asked: as `_of_rank_file` reads them. unproved: a rollout
+    that was cut off keeps what its service went by before. taken_back: where a definition was, and does not run again.
     """
     ours = (path for path in sorted(folder.glob("*.service")) if _is_ours(path.name))
     return [
         {
             "unit": path.name,
             "inventory": _inventory(path),
-            "ranks": _ranks(services / f"{layout.service_of(path.name)}.json"),
+            **_of_rank_file(services / f"{layout.service_of(path.name)}.json"),
             "unproved": Path(layout.way_back_index(str(layout.service_of(path.name)))).exists(),
             **_taken_back(str(layout.service_of(path.name)), services),
         }
@@ -137,9 +137,13 @@ def _taken_back(service: str, services: Path) -> dict[str, Any]:
     return {"taken_back": record} if record and record["definition"] != now else {}
 
 
-def _ranks(file: Path) -> int:
-    ranks = look(file, lambda content: int(json.loads(content)["ranks"]))[0]
-    return 1 if ranks is None else ranks
+def _of_rank_file(file: Path) -> dict[str, Any]:
+    """ranks: 1 where not known. asked: where clients ask a head, unless gateways alone do."""
+    found = look(file, json.loads)[0]
+    rank = found if isinstance(found, dict) else {}
+    ranks, endpoint = rank.get("ranks"), rank.get("endpoint")
+    asked = endpoint.get("url") if isinstance(endpoint, dict) and not rank.get("readiness") else None
+    return {"ranks": ranks if isinstance(ranks, int) else 1} | ({"asked": str(asked)} if asked else {})
 
 
 def _is_ours(unit: str) -> bool:

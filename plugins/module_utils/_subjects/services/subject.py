@@ -11,6 +11,7 @@ from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson, keyed, managed
 from ..._base.place import Place
 from ..._base.reading import Container, Image, State, TakenBack
+from ..._base.received import one_line
 from ..._base.sizes import duration
 from ..._base.slice import ContainerEntry, Files, Folders, ServiceSlice, Slice, SupervisorSlice
 from ..._base.subject import (
@@ -308,7 +309,16 @@ def _closed(view: DriftContext, port: int, service: str) -> Differences:
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     """Services that a rollout left before they had proved themselves: whoever changes them now should know."""
     units = {unit["unit"] for unit in look.part("our_units") or () if unit.get("unproved")}
+    asked = {unit["unit"]: unit.get("asked") for unit in look.part("our_units") or ()}
     for service in look.slice["services"]:
+        if service["supervisor"]["readiness"] and (url := asked.get(service["unit"])):
+            yield host_warning(
+                "service-endpoint-closes",
+                Place(service=service["name"], thing=f"service {service['name']}"),
+                found=f"clients ask it at {one_line(url)}, which lets in the gateway alone after this run",
+                expected="clients that know the gateway",
+                remedy="give them the URL and the keys of the gateway, which plan.yml shows",
+            )
         if layout.unit(service["name"]) in units:
             yield host_warning("service-unproved", f"service {service['name']}", **_unproved_words(service["name"]))
         yield from _restarts(look, service)
