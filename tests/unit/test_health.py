@@ -140,6 +140,21 @@ def test_whatever_advises_a_restart_is_judged() -> None:
     assert "mend `restart-known-bad`" in found(broken, GROUP, "spark-2")["gpu-silent"].remedy
 
 
+def test_a_remedy_of_the_table_that_restarts_is_judged_too() -> None:
+    """The way out of a bad BIOS is to power off and on, which starts the kernel that waits."""
+    old = each(put("platform", "bios", "GX10DGX.0101"), waits())
+    for remedy in (
+        found(old, GROUP, "spark-2")["known-bad bios-pcie-lanes"].remedy,
+        next(
+            one.remedy
+            for one in compare(GROUP, changed(GROUP, "spark-2", old), "2026-11-01").differences  # type: ignore[arg-type]
+            if one.rule == "known-bad bios-pcie-lanes"
+        ),
+    ):
+        assert remedy.startswith("mend `restart-known-bad` of this host first")
+    assert not found(put("platform", "bios", "GX10DGX.0101"))["known-bad bios-pcie-lanes"].remedy.startswith("mend")
+
+
 def test_drift_finds_the_same() -> None:
     view = compare(GROUP, changed(GROUP, "spark-2", waits()), "2026-11-01")  # type: ignore[arg-type]
     mine = [one for one in view.differences if one.rule in ("restart-known-bad", "reboot-pending")]
@@ -293,6 +308,8 @@ def test_a_declared_clock_is_a_unit_that_sets_it_at_each_boot_and_frees_it_when_
         "ExecStart=/usr/bin/nvidia-smi --persistence-mode=1",
         "ExecStart=/usr/bin/nvidia-smi --lock-gpu-clocks=0,2150",
         "ExecStop=/usr/bin/nvidia-smi --reset-gpu-clocks",
+        "ExecStop=/usr/bin/nvidia-smi --persistence-mode=0",
+        "ExecStop=-/usr/bin/systemctl --no-block try-restart nvidia-persistenced.service",
     ]
     assert part["units"] == {"gb10-gpu.service": "started"}
 

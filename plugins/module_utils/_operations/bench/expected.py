@@ -173,7 +173,7 @@ def _remedy(name: str, service: ServicePlan, run: Mapping[str, Any]) -> str:
     clock, power, heat = run["clock_mhz"], run["power_w"], run["heat_c"]
     seen = f"its GPU ran at {clock:.0f} MHz, " if clock else ""
     if clock and power and clock < LOW_MHZ and power < LOW_W:
-        cause = f"{seen}{power:.0f} W, the low-power state: take the AC power away, since a reboot does not help"
+        cause = f"{seen}{power:.0f} W, the low-power state: where doctor.yml lets it start anew, take the AC power away"
     elif heat and heat >= HOT_C:
         cause = f"{seen}{heat:.0f} degrees: give it air and clean its filters"
     elif clock and clock < _HELD_MHZ:

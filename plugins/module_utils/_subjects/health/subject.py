@@ -16,6 +16,8 @@ from .reading import READS
 
 SPEC = forms("gpu")["gpu"]
 _SMI = "/usr/bin/nvidia-smi"
+# Not waited for: it starts after this unit has stopped, and this one after it.
+_DAEMON = "/usr/bin/systemctl --no-block try-restart nvidia-persistenced.service"
 
 
 def gpu_slice(settings: HostData) -> GpuSlice:
@@ -29,6 +31,8 @@ def gpu_slice(settings: HostData) -> GpuSlice:
         *([] if persistence is None else [f"ExecStart={_SMI} --persistence-mode={int(persistence)}"]),
         *([] if clock is None else [f"ExecStart={_SMI} --lock-gpu-clocks=0,{clock}"]),
         *([] if clock is None else [f"ExecStop={_SMI} --reset-gpu-clocks"]),
+        # as a boot leaves it: off, but where NVIDIA's daemon sets it
+        *([] if persistence is None else [f"ExecStop={_SMI} --persistence-mode=0", f"ExecStop=-{_DAEMON}"]),
     ]
     text = filled("gpu.service", commands="".join(f"{line}\n" for line in commands)) if commands else None
     return {

@@ -15,6 +15,7 @@ from .known_bad import Row, bad_rows, numbers
 _REBOOT, _POWER_OFF = "sudo systemctl reboot --no-block", "sudo systemctl poweroff --no-block"
 # Below this folder GRUB's settings lie, the last file by name wins.
 _GRUB = "/etc/default/grub.d/zz-kernel.cfg"
+_RESTARTS = re.compile(r"\brestart\b(?! yet)|\breboot|power(?:s|ed)? (?:it )?off")
 # A host's word for a kernel stands in commands that a person types with sudo.
 _RELEASE = re.compile(r"[\w.+~-]+")
 
@@ -84,6 +85,13 @@ def _way_out(look: PreflightContext, row: Row, have: str) -> str:
 def refused(look: PreflightContext) -> Finding | None:
     """The error that a restart of this host would be."""
     return next((finding for finding in restart_brings(look) if finding.severity == "error"), None)
+
+
+def judged(look: PreflightContext, version: Finding) -> Finding:
+    """The same, its remedy after what makes the restart good that it asks for."""
+    if not (_RESTARTS.search(version.remedy) and refused(look)):
+        return version
+    return replace(version, remedy=f"mend `restart-known-bad` of this host first; then {version.remedy}")
 
 
 def restart(look: PreflightContext, power_off: bool = False) -> str:
