@@ -50,7 +50,6 @@ BROUGHT_ALONG: dict[str, Any] = {
         "default": ["enP7s7"],
         "desktop": False,
     },
-    "cdi": ["/var/run/cdi/nvidia.yaml"],
     "cdi_drivers": {},
     "iommu": {"0000:01:00.0": "identity"},
     "fragments": {"free": 50 * GIB, "huge": 45 * GIB},

@@ -394,7 +394,7 @@ def test_a_gpu_that_hangs_takes_no_other_fact_with_it(tmp_path: Path, monkeypatc
     assert all(state[name] is not None for name in HERE)
 
 
-HERE = ("gpu", "health", "sensors", "drives", "watchdogs", "boot", "cdi", "cdi_drivers", "iommu")
+HERE = ("gpu", "health", "sensors", "drives", "watchdogs", "boot", "cdi_drivers", "iommu")
 
 
 def test_what_holds_the_clock_back_and_who_computes_are_metrics() -> None:

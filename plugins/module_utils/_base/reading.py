@@ -400,7 +400,6 @@ class Parts(TypedDict):
     network: Network | None
     fragments: Fragments | None
     boot: Boot | None
-    cdi: list[str] | None
     cdi_drivers: dict[str, CdiDrivers] | None
     iommu: dict[str, str] | None
     reach: dict[str, str] | None

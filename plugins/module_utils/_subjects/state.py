@@ -62,7 +62,6 @@ ALWAYS = ("architecture", "memory_bytes", "paths", "listening", "listening_udp",
 UNASKED = (
     "apt",
     "boot",
-    "cdi",
     "cdi_drivers",
     "closed",
     "daemon",

@@ -234,16 +234,11 @@ def default_interfaces(routes: str) -> list[str]:
     return list(dict.fromkeys(name for _metric, name in found))
 
 
-def read_cdi() -> list[str]:
-    """The CDI specifications that describe NVIDIA's GPU, by path."""
-    files = (path for folder in _CDI for path in sorted(Path(folder).glob("*")) if path.suffix in (".yaml", ".json"))
-    return [str(path) for path in files if _CDI_KIND in _text(path)]
-
-
 def read_cdi_drivers() -> dict[str, dict[str, list[str]]]:
-    """``{specification: {versions, missing}}``: the driver's versions in the names of its libraries, and which of these
-    are no files."""
-    return {path: named_libraries(_text(Path(path))) for path in read_cdi()}
+    """``{specification: {versions, missing}}`` of the files by which containers get NVIDIA's GPU: the driver's versions
+    in the names of its libraries, and which of these are no files."""
+    files = (path for folder in _CDI for path in sorted(Path(folder).glob("*")) if path.suffix in (".yaml", ".json"))
+    return {str(path): named_libraries(text) for path in files if _CDI_KIND in (text := _text(path))}
 
 
 def named_libraries(text: str) -> dict[str, list[str]]:
@@ -322,7 +317,6 @@ READS: Mapping[str, Part] = {
     "sudo": lambda run, _ask: read_sudo(run),
     "network": lambda run, _ask: read_network(run),
     "fragments": lambda _run, _ask: fragments(_text(Path("/proc/buddyinfo")), os.sysconf("SC_PAGE_SIZE")),
-    "cdi": lambda _run, _ask: read_cdi(),
     "cdi_drivers": lambda _run, _ask: read_cdi_drivers(),
     "boot": lambda _run, _ask: read_boot(),
     "iommu": lambda _run, _ask: read_iommu(),

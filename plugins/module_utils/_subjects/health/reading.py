@@ -117,18 +117,13 @@ def read_sensors() -> dict[str, Any]:
             heat |= {
                 f"{name} {path.name[4:-6]} {sensor.name[5:]}": _number(path) for path in sensor.glob("temp*_input")
             }
-    errors = {
-        device.name: {
-            name: value
-            for name in _ERRORS
-            for path in device.glob(f"ports/1/*counters/{name}")
-            if (value := _number(path))
-        }
-        for device in _RDMA.glob("*")
-    }
+    errors: dict[str, dict[str, int]] = {}
+    for path in [path for name in _ERRORS for path in _RDMA.glob(f"*/ports/1/*counters/{name}")]:
+        if value := _number(path):
+            errors.setdefault(path.parents[3].name, {})[path.name] = value
     return {
         "heat_c": {name: value / 1000 for name, value in sorted(heat.items()) if value is not None},
-        "errors": {name: known for name, known in sorted(errors.items()) if known},
+        "errors": errors,
     }
 
 
@@ -171,20 +166,18 @@ def worn(log: bytes) -> dict[str, int]:
 def read_watchdogs() -> list[dict[str, str]]:
     """``{unit, line}`` of what somebody let run again and again that ends engines: units with their scripts, and lines
     of cron."""
-    found = []
+    runs: list[tuple[str, str]] = []
     for unit in sorted(_UNITS.glob("*.service"))[:_MOST_FILES]:
         enabled = any(_UNITS.glob(f"*.wants/{unit.name}")) or any(_UNITS.glob(f"*.wants/{unit.stem}.timer"))
         if enabled and not unit.name.startswith(_OURS):
-            runs = "\n".join(re.findall(r"^ExecStart=(.*)$", _text(unit), re.MULTILINE))
-            scripts = [_text(Path(word)) for word in re.findall(r"(?<!\S)[-@!+]*(/[\w./+-]+)", runs)[:4]]
-            if line := ends_engines("\n".join([runs, *scripts])):
-                found.append({"unit": unit.name, "line": line})
-    files = [path for place in _CRON for path in ([place] if place.is_file() else sorted(place.glob("*")))]
-    for path in files[:_MOST_FILES]:
-        for row in _text(path).splitlines():
-            scripts = [_text(Path(word)) for word in re.findall(r"(?<!\S)(/[\w./+-]+)", row)[:4]]
-            if not row.lstrip().startswith("#") and (line := ends_engines("\n".join(["while", row, *scripts]))):
-                found.append({"unit": str(path), "line": line})
+            runs.append((unit.name, "\n".join(re.findall(r"^ExecStart=(.*)$", _text(unit), re.MULTILINE))))
+    for path in [path for place in _CRON for path in ([place] if place.is_file() else sorted(place.glob("*")))]:
+        runs += [(str(path), f"while {row}") for row in _text(path).splitlines() if not row.lstrip().startswith("#")]
+    found = []
+    for name, words in runs[: 2 * _MOST_FILES]:
+        scripts = [_text(Path(word)) for word in re.findall(r"(?<!\S)[-@!+]*(/[\w./+-]+)", words)[:4]]
+        if line := ends_engines("\n".join([words, *scripts])):
+            found.append({"unit": name, "line": line})
     return found
 
 
