@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.action import bench
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import ROUNDS, night, night_points
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import (
     judged,
+    kept_record,
     records,
     share_lines,
     with_run,
@@ -61,7 +62,8 @@ def planned(*names: str, speed: Any = SPEED, **more: Any) -> Any:
         name: {"hosts": [f"h{number}"], "boot": {"key": "k"}, "speed": speed and {**speed, "own": None}, **more}
         for number, name in enumerate(names)
     }
-    return {"services": services}
+    hosts = {host: {"gpu": {"clock_max_mhz": None}} for service in services.values() for host in service["hosts"]}
+    return {"services": services, "hosts": hosts}
 
 
 def kept(name: str, *rates: float, **more: Any) -> Any:
@@ -112,6 +114,20 @@ def test_the_likely_cause_is_what_was_read_while_it_answered(gpu: Any, hosts: in
     plan = planned("chat", hosts=["titan", "spark-2"][:hosts])
     (one,) = judged(plan, {"chat": kept("chat", SICK, SICK, gpu=gpu)})
     assert cause in one.remedy and "-e service=chat" in one.remedy
+
+
+def test_a_machine_that_is_kept_to_a_lower_clock_is_no_twin_and_not_held_back() -> None:
+    """fleet_host.gpu.clock_max_mhz is kept with each record: who chose it knows why it is slower."""
+    plan = {**planned("chat"), "hosts": {"h0": {"gpu": {"clock_max_mhz": 1500}}}}
+    _file, text = kept_record(plan, "chat", kept("chat", SICK, SICK, gpu=(1500, 40, 60)))  # type: ignore[arg-type]
+    record = json.loads(text)
+    assert [run.get("clock_max_mhz") for run in record["runs"]] == [None, 1500]
+    record["runs"][0]["clock_max_mhz"] = 1500
+    (one,) = judged(planned("chat"), {"chat": record})
+    assert "held back" not in one.remedy
+    free = {name: kept(name, WELL, WELL) for name in EIGHT[1:]}
+    capped = {"s0": {**record, "service": "s0"}, **free}
+    assert not [one for one in judged(planned(*EIGHT, speed=None), capped) if one.rule == "bench-behind-twins"]
 
 
 def test_a_noisy_minute_is_no_slow_machine() -> None:

@@ -27,8 +27,11 @@ Record = Mapping[str, Any]
 
 
 def kept_record(plan: Plan, service: str, record: Record) -> tuple[str, str]:
-    """The file of a service's record, below the controller's folder of such things, and its text."""
+    """The file of a service's record, below the controller's folder of such things, and its text: with the clock that
+    its host's GPU is kept to."""
     planned = plan["services"][service]
+    cap = plan["hosts"][planned["hosts"][0]]["gpu"]["clock_max_mhz"]
+    record = {**record, "runs": [*record["runs"][:-1], {**record["runs"][-1], "clock_max_mhz": cap}]}
     return f"speeds/{planned['hosts'][0]}/{planned['boot']['key']}.json", json.dumps(record, indent=1) + "\n"
 
 
@@ -159,6 +162,7 @@ def _twins(name: str, services: Mapping[str, ServicePlan], known: Mapping[str, R
         for other, record in known.items()
         if services[other]["boot"]["key"] == own["boot"]["key"]
         and services[other]["hosts"][0] != own["hosts"][0]
+        and record["runs"][-1].get("clock_max_mhz") == known[name]["runs"][-1].get("clock_max_mhz")
         and mine is not None
         and _size(_alone(record["runs"][-1])) == _size(mine)
     }
@@ -176,7 +180,7 @@ def _remedy(name: str, service: ServicePlan, run: Mapping[str, Any]) -> str:
         cause = f"{seen}{power:.0f} W, the low-power state: where doctor.yml lets it start anew, take the AC power away"
     elif heat and heat >= HOT_C:
         cause = f"{seen}{heat:.0f} degrees: give it air and clean its filters"
-    elif clock and clock < _HELD_MHZ:
+    elif clock and clock < min(_HELD_MHZ, run.get("clock_max_mhz") or _HELD_MHZ):
         cause = f"{seen}held back: look for a lock or a cap by nvidia-smi -q -d CLOCK,PERFORMANCE"
     elif len(service["hosts"]) > 1:
         cause = f"{seen}so look at its rails first, by verify.yml: NCCL may have fallen back to sockets"
