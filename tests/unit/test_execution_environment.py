@@ -43,6 +43,17 @@ def test_it_runs_what_the_tests_run() -> None:
     assert version(LOCK, "ansible-core") == version("requirements/drift_timer.txt", "ansible-core")
 
 
+def test_ansible_navigator_runs_what_is_built_as_the_page_says() -> None:
+    settings = yaml.safe_load((ROOT / "ansible-navigator.yml").read_text())["ansible-navigator"]
+    page = (ROOT / "docs/how-to/execution-environment.md").read_text()
+    image = settings["execution-environment"]["image"]
+    assert f"--tag {image.removesuffix(':latest')} --container-runtime docker" in page
+    assert settings["execution-environment"]["pull"]["policy"] == "never"
+    # a run that is recorded has nobody who could be asked for a password
+    assert settings["playbook-artifact"]["enable"] is False
+    assert "ansible-navigator run gb10.fleet.plan -i inventories/mine" in page
+
+
 def copy_tracked(target: Path) -> None:
     """The build reads each file below its folder, and fails when another job removes its own file there meanwhile."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
