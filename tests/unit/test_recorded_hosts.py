@@ -19,6 +19,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import F
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import judge
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.judge import governing
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe import files as probe_files
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe import machine
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import claims
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host import gids
@@ -31,6 +33,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.bandwi
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import RAILS
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hotplug import plugged_at, unproven
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.reading import read_rdma
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.subject import _foreign_remedy
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import (
     listening_sockets,
     read_state,
@@ -342,3 +345,47 @@ def test_a_busy_program_is_known_by_its_port(monkeypatch: pytest.MonkeyPatch) ->
     for descriptor in inside:
         os.close(descriptor)
     assert len(closed) == 3 and owners[inode][0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "network: {ethernets: {fast: {match: {driver: mlx5_core}, mtu: 9000}}}",
+        "ethernets:\n  fast:\n    match:\n      driver:\n        - mlx5_core\n",
+        "ethernets:\n  fast:\n    match: {driver: 'mlx5*'}\n",
+        "[Match]\nDriver=mlx5_core\n[Network]\nAddress=10.0.0.1/24\n",
+        "[Match]\nName=enp1s0f* enP2p1s0f*\n",
+    ],
+)
+def test_a_file_that_means_the_adapters_interfaces_by_their_driver_claims_them(text: str) -> None:
+    assert [*claims(text, dict.fromkeys(RAILS, ""))] == sorted(RAILS)
+    assert [*claims("# " + text.replace("\n", "\n# "), dict.fromkeys(RAILS, ""))] == []
+
+
+def test_files_of_networkd_and_ifupdown_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("network/10-fast.network", "interfaces", "interfaces.d/fast"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("iface enp1s0f0np0 inet static\n")
+    below = str(tmp_path).lstrip("/")
+    monkeypatch.setattr(probe_files, "NETPLAN_FOLDERS", ())
+    monkeypatch.setattr(probe_files, "PROFILES", str(tmp_path / "none"))
+    monkeypatch.setattr(
+        probe_files, "OTHER_NETWORKS", [f"{below}/network/*.network", f"{below}/interfaces", f"{below}/interfaces.d/*"]
+    )
+    read = probe_files.read_netplan(dict.fromkeys(RAILS, ""))
+    assert [one["path"].removeprefix(f"{tmp_path}/") for one in read] == [
+        "network/10-fast.network",
+        "interfaces",
+        "interfaces.d/fast",
+    ]
+    assert all(one["claims"] == ["enp1s0f0np0"] for one in read)
+
+
+@pytest.mark.parametrize("text", ["[Match]\nDriver=mlx5_core\n", "[match]\ndriver=mlx5_core;\n"])
+def test_a_rendered_file_may_mean_an_interface_by_its_driver(text: str) -> None:
+    assert governing({"x": text, "y": text.replace("mlx5", "igb")}, "enp1s0f0np0", "02:00:00:00:00:01") == {"x": text}
+
+
+@pytest.mark.parametrize("path", ["/etc/systemd/network/10-x.network", "/etc/network/interfaces"])
+def test_a_file_of_another_program_is_no_profile_of_networkmanager(path: str) -> None:
+    assert "nmcli" not in _foreign_remedy(path) and "that file" in _foreign_remedy(path)

@@ -142,6 +142,8 @@ def _matches(text: str, name: str, mac: str) -> Iterator[bool]:
             yield any(fnmatchcase(name, pattern) for pattern in value.replace(";", " ").split())
         elif key in _MAC_KEYS:
             yield mac.lower() in value.lower().split()
+        elif key.lower() == "driver":
+            yield any(fnmatchcase("mlx5_core", pattern) for pattern in value.replace(";", " ").split())
 
 
 def _claimed(render: Render, path: str, text: bytes, links: Mapping[str, str]) -> set[str]:

@@ -20,6 +20,8 @@ from .parts import Part
 # Larger files are compared by their sums alone.
 TEXT_LIMIT = 1 << 16
 PROFILES = "/etc/NetworkManager/system-connections"
+# Files by which other programs than netplan configure interfaces: systemd-networkd and ifupdown.
+OTHER_NETWORKS = ("etc/systemd/network/*.network", "etc/network/interfaces", "etc/network/interfaces.d/*")
 NETPLAN_FOLDERS = ("/lib/netplan", "/etc/netplan", "/run/netplan")
 
 
@@ -124,20 +126,21 @@ def _document(path: Path) -> dict[str, Any] | None:
 
 
 def read_netplan(interfaces: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Every netplan file and every profile of NetworkManager's own, with the interfaces that it names or matches, and
-    the first line that does.
+    """Every netplan file, profile of NetworkManager's own and file of other programs, with the interfaces that it names
+    or matches, and the first line that does.
 
     interfaces: name -> MAC address, may be empty.
     """
     paths = [path for folder in NETPLAN_FOLDERS for path in sorted(Path(folder).glob("*.yaml"))]
-    paths += [path for path in sorted(Path(PROFILES).glob("*")) if path.is_file()]
+    others = [path for pattern in OTHER_NETWORKS for path in sorted(Path("/").glob(pattern))]
+    paths += [path for path in (*sorted(Path(PROFILES).glob("*")), *others) if path.is_file()]
     found = [(path, claims(path.read_text("utf-8", "replace"), interfaces)) for path in paths]
     return [{**_file(path, None, True), "path": str(path), "claims": [*lines], "lines": lines} for path, lines in found]
 
 
 def claims(text: str, interfaces: Mapping[str, str]) -> dict[str, int]:
-    """The interfaces that a netplan text speaks of, by name, by a pattern of names, or by MAC address; and the first
-    line that does.
+    """The interfaces that a netplan text speaks of, by name, by a pattern of names, by MAC address or by the driver;
+    and the first line that does.
 
     By words, since Python alone has no YAML: a comment does not count.
     """
@@ -146,8 +149,11 @@ def claims(text: str, interfaces: Mapping[str, str]) -> dict[str, int]:
         words = {word.rstrip(":") for word in re.findall(r"[\w*?:.@-]+", line.split("#", 1)[0])}
         patterns = [word for word in words if "*" in word or "?" in word]
         addresses = {word.lower() for word in words if word.count(":") == 5}
+        # by the driver of the adapter, mlx5_core
+        all_of_it = any(word.startswith("mlx5") for word in words)
         for name, mac in interfaces.items():
-            if name in words or mac.lower() in addresses or any(fnmatchcase(name, pattern) for pattern in patterns):
+            named = all_of_it or name in words or mac.lower() in addresses
+            if named or any(fnmatchcase(name, pattern) for pattern in patterns):
                 lines.setdefault(name, number)
     return dict(sorted(lines.items()))
 

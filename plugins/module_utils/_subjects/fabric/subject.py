@@ -86,6 +86,8 @@ def _difference(view: DriftContext, finding: Finding) -> Difference:
 
 
 def _foreign_remedy(path: str) -> str:
+    if path.endswith(".network") or path.startswith("/etc/network/"):
+        return "take these interfaces out of that file, and start the host anew"
     if not path.startswith(posixpath.dirname(NETPLAN)):
         return "delete the profile on the host: `nmcli -f NAME,FILENAME connection`, `nmcli connection delete NAME`"
     return f"{foreign_remedy(path)}, or ansible-playbook {SITE} -e fabric_foreign=move"
@@ -103,7 +105,7 @@ def _others_netplan(view: DriftContext) -> Iterator[Difference]:
             yield view.difference(
                 "error",
                 "netplan-foreign",
-                f"netplan {file['path']}",
+                f"netplan {file['path']}" if file["path"].endswith(".yaml") else file["path"],
                 found="it also does" + (f", in line {min(lines)}" if lines else ""),
                 expected=f"{NETPLAN} alone speaks for {', '.join(strange)}",
                 remedy=_foreign_remedy(file["path"]),
