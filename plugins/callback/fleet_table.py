@@ -7,13 +7,12 @@ short_description: Print the table at the end of a run
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Prints, after C(site.yml) and C(verify.yml), one row a host and service with its endpoint, model, context, KV pool,
-    memory and state, the answer to one real request, and what stopped hosts, those with one cause together.
-  - After C(status.yml) it is one row a rank with its health, tokens a second, KV use and memory, one row a model of the
-    gateway, and one paragraph a problem with its remedy. With a problem it ends C(ansible-playbook) with 2, and
-    so it does where a fault of this collection keeps the table from being made; where a host failed or could not be
-    reached Ansible's own code stays.
-  - A callback, because it also has to speak for hosts that failed or could not be reached.
+  - After C(site.yml) and C(verify.yml) it prints a row for each host and service, with endpoint, model, context, KV
+    pool, memory and state. The answer to one real request and the causes that stopped hosts follow.
+  - After C(status.yml) it prints a row for each rank with health, tokens a second, KV use and memory, a row for each
+    model of the gateway, and a paragraph for each problem with its remedy. With a problem, or a fault of this
+    collection, C(ansible-playbook) ends with 2. If a host failed or could not be reached, Ansible's own code stays.
+  - A callback also reports hosts that failed or could not be reached.
 notes:
   - This collection's playbooks bring it. For playbooks of your own write C(callbacks_enabled = gb10.fleet.fleet_table).
 """

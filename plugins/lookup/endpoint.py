@@ -30,9 +30,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _list:
-  description: For each name a map of C(url), C(model), the name that a request has, C(key_file), a file of the
-    controller with the key, C(clients_file), the file with the keys of the gateway's clients, and C(ca_file), the CA to
-    trust. What does not apply is V(null).
+  description: A map for each name. C(url) is the endpoint, C(model) the name in requests, C(key_file) a file of the
+    controller with the key. C(clients_file) has the keys of the gateway's clients, C(ca_file) the CA to trust. A value
+    that does not apply is V(null).
   type: list
   elements: dict
   sample: [{url: "http://192.168.1.31:8000/v1", model: chat, key_file: /site/.fleet/keys/chat.key, ca_file: null}]

@@ -5,8 +5,8 @@ module: bench
 short_description: Plan a benchmark, compare its result and save it
 version_added: 0.1.0
 description:
-  - Without O(seen) it says which services are looked at; with it, in which order they are measured, and refuses to
-    compare what differs in more than was asked; with O(measured) it compares, and keeps the runs and a page.
+  - Without O(seen) it returns the services to look at. With O(seen) it returns the order of the measurements, and
+    refuses a comparison that differs in more than was asked. With O(measured) it compares, and keeps runs and a page.
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
 attributes:

@@ -36,10 +36,10 @@ options:
         required: true
         suboptions:
           kind:
-            description: V(registry) pulls; V(archive) loads an archive that C(docker save) wrote; V(host) fetches the
-              missing layers from another host of the fleet, see O(images[].peers); V(bundle) loads it from an OCI
-              layout that was brought there from a bundle; V(build) has the host that has O(images[].build) build it,
-              and others fetch it from there.
+            description: V(registry) pulls. V(archive) loads an archive that C(docker save) wrote. V(host) fetches the
+              missing layers from another host of the fleet, see O(images[].peers). V(bundle) loads it from an OCI
+              layout that came from a bundle. With V(build) the host with O(images[].build) builds it, and others fetch
+              it from there.
             type: str
             choices: [registry, archive, host, bundle, build]
             required: true
@@ -169,9 +169,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 images:
-  description: For each image its C(reference), the C(action) (V(nothing), V(tag), V(load), V(pull), V(build),
-    V(fetch)) and the C(bytes) that it moves, of a fetch at most (null where only others know); of one that is there
-    also its C(id), and in C(lock) its C(digest) and C(identity), see O(images[].lock).
+  description: Each image has its C(reference), the C(action) (V(nothing), V(tag), V(load), V(pull), V(build),
+    V(fetch)) and the C(bytes) to move, for a fetch the most, null if unknown here. A present image also has its C(id),
+    and in C(lock) its C(digest) and C(identity), see O(images[].lock).
   returned: success
   type: list
   elements: dict

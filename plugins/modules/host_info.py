@@ -51,13 +51,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 state:
-  description: The reading. C(memory_bytes) with C(total) and C(available); C(paths), a map of each asked path to
-    C(exists), C(free_bytes), C(filesystem), its type, and C(weights_bytes), the size that a checkpoint's index there
-    says; C(listening), the TCP listeners with C(port), C(local), C(process) and C(container); C(architecture);
-    C(driver), NVIDIA's; C(our_units), units of ours with the C(inventory) that wrote each, the C(ranks) of its
-    service and whether a rollout left it C(unproved). Without O(ask) also C(containers), the running ones with C(name)
-    and C(ports), and C(images), a map of each asked reference to its identity (layers and config). With it files,
-    settings, versions, units, images, containers, models and the fabric, each as a part of its own.
+  description: The reading. C(memory_bytes) has C(total) and C(available). C(paths) maps each asked path to
+    C(exists), C(free_bytes), C(filesystem) and C(weights_bytes), the size in a checkpoint's index there.
+    C(listening) has the TCP listeners with C(port), C(local), C(process) and C(container). C(driver) is NVIDIA's.
+    C(our_units) has our units with the C(inventory) that wrote each, the C(ranks) of its service, and C(unproved) after
+    a cut-off rollout. Without O(ask), C(containers) has the running containers with C(name) and C(ports), and
+    C(images) maps each asked reference to its identity (layers and config). With O(ask), files, settings, versions,
+    units, images, containers, models and the fabric are each a part.
   returned: always
   type: dict
 compared:

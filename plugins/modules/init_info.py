@@ -36,11 +36,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 reading:
-  description: C(platform), C(memory_kib), C(free_bytes), C(management), the interfaces of default routes, C(networks)
-    by interface, C(halves), C(seen), whose frames came, C(claims), the files that speak for halves, C(addresses) of
-    this host, C(serving), what serves models without what may be secret, C(ours), the
-    services of inventories of this collection, C(ray), the heads of its Ray clusters,
-    C(beside), other servers with what they hold in KiB.
+  description: C(platform), C(memory_kib), C(free_bytes), C(networks) by interface, C(halves) and C(addresses) of this
+    host. C(management) has the interfaces of default routes, C(seen) the senders of frames, C(claims) the files that
+    configure halves. C(serving) has the servers of models without possible secrets, C(ours) the
+    services of inventories of this collection. C(ray) has the heads of its Ray clusters,
+    C(beside) other servers with their memory in KiB.
   returned: success
   type: dict
 """

@@ -25,7 +25,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Read by which keys this host is known
+- name: Read the keys that identify this host
   gb10.fleet.peer_key:
     reads:
       titan: [192.168.100.10, 10.0.0.11]

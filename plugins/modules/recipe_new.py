@@ -5,9 +5,9 @@ module: recipe_new
 short_description: Write a recipe for a model that has none
 version_added: 0.1.0
 description:
-  - Reads what the hub says of a model (its config.json, its size, its commit), derives a recipe from that, and writes
-    it with the reason of each value as a comment, to be edited and kept. Its config.json is written beside it.
-  - What was read is kept beside the inventory, so that plans need no hub.
+  - Reads the model's config.json, size and commit from the hub, and derives a recipe. It writes the recipe with the
+    reason of each value as a comment, and the config.json beside it. Edit and keep both.
+  - The hub's answer is kept beside the inventory, so that plans need no hub.
   - A file that is there is never overwritten.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes

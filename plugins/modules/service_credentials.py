@@ -6,8 +6,8 @@ module: service_credentials
 short_description: Install API keys, certificates and the CA on a host
 version_added: 0.1.0
 description:
-  - Writes the API key, the certificate and its key of each service where they differ from the controller's, and the
-    local CA among those that the host trusts; where no service has a certificate of it any more, takes it away.
+  - Writes the API key, the certificate and its key of each service if they differ from the controller's files. Adds the
+    local CA to the host's trusted CAs, or removes it if no service has a certificate of it any more.
   - Has the host trust the CA, also after a run that was cut off before it did.
   - One call, however many services a host has. Neither keys nor certificates are shown.
 extends_documentation_fragment:

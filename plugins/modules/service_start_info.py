@@ -52,9 +52,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 services:
-  description: By the name of each service whether its unit C(runs) and is C(enabled), whether systemd has yet to read
-    the unit (C(stale)), a file that is C(newer) than its start, or empty, and whether the name of its image is an
-    C(other_image) now.
+  description: Facts by the name of each service. Its unit C(runs), is C(enabled), or is C(stale) until systemd reads
+    it again. C(newer) is a file that changed after the start, or empty. With C(other_image) the name of its image
+    stands for another image now.
   returned: success
   type: dict
 """

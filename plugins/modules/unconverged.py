@@ -44,7 +44,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: See where something differs from what is declared
+- name: Find hosts that differ from the plan
   gb10.fleet.unconverged:
     plan: "{{ fleet_plan.plan }}"
     hosts: "{{ ansible_play_hosts }}"

@@ -5,8 +5,8 @@ module: update
 short_description: Plan the order of host updates and check that each is safe
 version_added: 0.1.0
 description:
-  - Judges what each host would be once it is updated, by what is known to fail and to work, shows what
-    changes in which order and how long nobody serves, and refuses before the first change.
+  - Judges each host as it would be after the update, by versions that are known to fail or to work. Shows the changes,
+    their order and the time without service, and refuses before the first change.
   - In check mode there are no C(steps) to take; C(changed) says whether there would be some.
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only

@@ -29,9 +29,9 @@ EXAMPLES = r"""
 RETURN = r"""
 updates:
   description:
-    - C(steps), each with C(action) (install, upgrade or remove), C(package), C(have) and C(version); C(kept_back) and
-      C(held) packages; C(firmware) that is offered, null without fwupd; C(lost), packages that can't be put back;
-      C(record) of an update that is under way.
+    - C(steps), each with C(action) (install, upgrade or remove), C(package), C(have) and C(version). C(kept_back) and
+      C(held) are packages. C(firmware) is the offered firmware, null without fwupd. C(lost) has packages that can't be
+      rolled back, C(record) the record of a running update.
   returned: success
   type: dict
 """

@@ -94,11 +94,10 @@ EXAMPLES = r"""
 RETURN = r"""
 findings:
   description:
-    - Everything found, errors first. Each is a map with C(rule), its stable id; C(kind) (V(catalogue), V(combination),
-      V(memory) or V(host)); C(severity) (V(error), V(warning) or V(hint)); C(place), and its parts, as C(part) (V(argv)
-      or V(env)) and C(option); C(found); C(expected); C(remedy), what to do; C(reason), why it matters; C(source),
-      where the rule comes from.
-    - C(silenced) is the owner's reason where the rule is silenced.
+    - All findings, errors first. C(rule) is a stable id. C(kind) is V(catalogue), V(combination), V(memory) or V(host).
+      C(severity) is V(error), V(warning) or V(hint). C(place) has its parts in C(part) (V(argv) or V(env)) and
+      C(option). C(found), C(expected), C(remedy) and C(reason) are texts; C(source) is the origin of the rule.
+    - C(silenced) is your reason if the rule is silenced.
   returned: always
   type: list
   elements: dict

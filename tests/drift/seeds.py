@@ -36,13 +36,13 @@ PYTHON = "/etc/python3.13/sitecustomize.py"
 FILES = "Keep the settings over a boot"
 BOOT = FILES
 GUARD = "Install what takes network changes back, and keep the rails' settings over a boot"
-MEMORY_GUARD = "Bring its program and unit to what is planned"
-SUPERVISOR = "Install the supervisor, with what reads the RDMA devices' GIDs, and make the folders of the services"
+MEMORY_GUARD = "Write its program and unit as planned"
+SUPERVISOR = "Install the supervisor, and make the services' folders"
 PEERS = "Give access to this host, and to others from it"
 KERNEL = "Set the running kernel"
 DOCKER_FILE = "run | Write Docker's configuration"
 DOCKER_UNIT = "run | Run Docker with it, now and after a boot"
-SERVICES = "run | Start the services, anew where something of theirs changed"
+SERVICES = "run | Start the services, and restart changed services"
 REMOVAL = (
     "Remove services that are retired, or that other hosts have now, and units that an earlier release named otherwise"
 )

@@ -7,6 +7,8 @@
     prose.py -v docs/how-to/guide.md    also each place, as file:line
     prose.py --renew             lower the rows of pages that are better now; no row ever rises
 
+Two rows are no pages: the names of tasks and plays, and the descriptions of plugins and roles.
+
 Code, headings and link targets are no prose. A pattern can't see every habit, and it flags some good sentences.
 The goal for habits is therefore a rate, and not 0: plain prose by native writers has 1 to 4 in 1,000 words.
 """
@@ -17,10 +19,10 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 
@@ -114,6 +116,43 @@ def text_of(path: Path) -> str:
     rows: dict[str, dict[str, str]] = yaml.safe_load(text)
     texts = (row[name] for row in rows.values() for name in _SCREEN if name in row)
     return "\n\n".join(textwrap.fill(re.sub(r"\{\w+\}", "`value`", words), LINE_CHARACTERS) for words in texts)
+
+
+def values_of(node: Any, key: str) -> Iterator[str]:
+    """The texts of a key at any depth."""
+    if isinstance(node, Mapping):
+        found = node.get(key)
+        yield from (text for text in (found if isinstance(found, list) else [found]) if isinstance(text, str))
+    if isinstance(node, Mapping | list):
+        for inner in node.values() if isinstance(node, Mapping) else node:
+            yield from values_of(inner, key)
+
+
+def task_names() -> Iterator[str]:
+    for folder in ("playbooks", "roles/*/tasks", "roles/*/handlers"):
+        for path in sorted(ROOT.glob(f"{folder}/**/*.yml")):
+            yield from (re.sub(r"\{\{.*?\}\}", "`value`", name) for name in values_of(_yaml(path), "name"))
+
+
+def descriptions() -> Iterator[str]:
+    """Of plugins and roles, with their options and results."""
+    for path in sorted((ROOT / "plugins").glob("*/*.py")):
+        for block in re.findall(r'^(?:DOCUMENTATION|RETURN) = r?"""\n(.*?)^"""', path.read_text("utf-8"), re.M | re.S):
+            yield from _described(yaml.safe_load(block))
+    for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
+        yield from _described(_yaml(path))
+
+
+def _described(node: Any) -> Iterator[str]:
+    for key in ("short_description", "description", "notes"):
+        yield from (re.sub(r"\b[CEMOPV]\((?:[^()]|\([^()]*\))*\)", "`value`", text) for text in values_of(node, key))
+
+
+def _yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
+MADE: Mapping[str, Callable[[], Iterator[str]]] = {"task names": task_names, "descriptions": descriptions}
 
 
 def lines_of(text: str) -> Iterator[tuple[int, str]]:
@@ -250,6 +289,9 @@ def main(arguments: Sequence[str]) -> int:
     chosen = [path.resolve() for path in options.pages] or documents()
     known = terms_in(GLOSSARY.read_text("utf-8"))
     pages = {str(path.relative_to(ROOT)): examine(text_of(path), known) for path in chosen}
+    if not options.pages:
+        for name, texts in MADE.items():
+            pages[name] = examine("\n\n".join(textwrap.fill(text, LINE_CHARACTERS) for text in texts()), known)
     figures = {name: page.figures() for name, page in pages.items()}
     rows: dict[str, Figures] = yaml.safe_load(ROWS.read_text("utf-8")) or {}
     if options.pages:

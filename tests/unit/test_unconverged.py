@@ -384,8 +384,8 @@ SEEN: dict[str, dict[str, str]] = {
     },
     "memory_guard": {
         "Stop a guard that is no longer wanted": "files",
-        "Bring its program and unit to what is planned": "files units",
-        "Start it anew where its program changed": "after Bring its program and unit to what is planned",
+        "Write its program and unit as planned": "files units",
+        "Restart it after a change of its program": "after Write its program and unit as planned",
     },
     "fabric": {
         "Install the RDMA tools": "packages",
@@ -415,12 +415,12 @@ SEEN: dict[str, dict[str, str]] = {
         "Remove our units from a host that is open": "files",
     },
     "peer_access": {
-        "Read by which keys this host is known": "peers",
+        "Read the keys that identify this host": "peers",
         "Install what serves others": "files",
         "Give access to this host, and to others from it": "peers peers_account peers_entries",
     },
     "image_store": {
-        "Bring anew what is to be locked anew": "by `relock`, with which no host is left out",
+        "Fetch again for a new entry in the lock file": "by `relock`, with which no host is left out",
         "Bring the images": "images images_changing",
         "Remove the layers that were received": "after Bring the images",
     },
@@ -434,14 +434,14 @@ SEEN: dict[str, dict[str, str]] = {
         "Install it": "files",
     },
     "lock": {
-        "Keep by what it is known what was brought for the first time": "by the lock: what has no entry is a reason",
+        "Record new digests in the lock file": "by the lock: what has no entry is a reason",
     },
     "services": {
         "Make the API keys that no owner has named": "files",
         "Make the certificates that no owner has named": "certificates files",
         "Bring keys, certificates and what they are trusted by": "files paths",
-        "Install the supervisor, with what reads the RDMA devices' GIDs, and make the folders of the services": "files",
-        "Write models' files with what they lack": "json files",
+        "Install the supervisor, and make the services' folders": "files",
+        "Write the models' changed files": "json files",
         "Write the units, their supervisors' files and small files laid over models and images": "files",
         "Forget that what is brought was taken back once": "after Write the units, their supervisors' files "
         "and small files laid over models and images",
@@ -451,10 +451,10 @@ SEEN: dict[str, dict[str, str]] = {
         "off": READS_ONLY,
         "Let systemd read the units": "starts",
         "Give the services a new start budget": "starts",
-        "Stop the heads of groups in which something changed": "starts",
-        "Start the services, anew where something of theirs changed": "starts",
-        "Remove supervisors of earlier releases that nothing uses any more": "after Start the services, anew where "
-        "something of theirs changed",
+        "Stop the heads of changed groups": "starts",
+        "Start the services, and restart changed services": "starts",
+        "Remove supervisors of earlier releases that nothing uses any more": "after Start the services, "
+        "and restart changed services",
         "Make them on the heads": "files",
         "Give them to the other hosts": "files",
     },
@@ -472,7 +472,7 @@ SEEN: dict[str, dict[str, str]] = {
         "Place their secrets": "files",
         "Look whether they run, and what changed since they began": READS_ONLY,
         "Let systemd read the units": "starts",
-        "Start the clients, anew where something of theirs changed": "starts",
+        "Start the clients, and restart changed clients": "starts",
     },
     "monitoring": {
         "Look for units that an earlier declaration of this inventory left": READS_ONLY,
@@ -483,8 +483,8 @@ SEEN: dict[str, dict[str, str]] = {
         "without starting services of its own",
         "Make its folders": "files",
         "Place the keys that it asks services with, and what the owner is told by": "files",
-        "Bring its files and units to what is planned": "files units",
-        "Start anew whose files changed": "after Bring its files and units to what is planned",
+        "Write its files and units as planned": "files units",
+        "Restart programs whose files changed": "after Write its files and units as planned",
     },
     "phoenix": {
         "Look for units that an earlier declaration of this inventory left": READS_ONLY,
@@ -494,8 +494,8 @@ SEEN: dict[str, dict[str, str]] = {
         "Install Phoenix": "files",
         "Make its folder": "files",
         "Place its secrets": "files",
-        "Bring its units to what is planned": "files units",
-        "Start it anew where it was installed anew, or its secrets changed": "after Install Phoenix",
+        "Write its units as planned": "files units",
+        "Restart it after an installation or new secrets": "after Install Phoenix",
     },
 }
 _NO_CHANGE = ("assert", "fail", "include_tasks", "meta", "set_fact")
