@@ -23,6 +23,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -254,6 +255,8 @@ class Script:
             self.now += seconds
             if not self.steps:
                 raise asyncio.CancelledError
+
+    is_gone = False
 
     async def prepare(self) -> None:
         if self.steps[0] not in ("docker", "dies", "memory", "owner"):
@@ -605,6 +608,36 @@ def test_the_rank_that_ended_first_is_named(tmp_path: Path, monkeypatch: pytest.
         return reason
 
     assert asyncio.run(ends()) == ("rank 1: memory ran out" if first else "rank 0: another rank ended first")
+
+
+@pytest.mark.parametrize(
+    ("is_gone", "told", "reason"),
+    [
+        # found in the lab, on a busy host: its log was read for so long that three canaries failed meanwhile
+        (True, True, "its container ended with status 0: as vLLM does"),
+        (True, False, "the endpoint is dead: a canary failed"),
+        (False, False, "the endpoint is dead: a canary failed"),
+    ],
+)
+def test_a_container_that_ended_is_no_endpoint_that_is_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_gone: bool, told: bool, reason: str
+) -> None:
+    monkeypatch.setattr(head, "_NAMED_S", 5 if told else 0.05)
+
+    async def ends() -> str:
+        leader = head.Head(SOLO, Report(SOLO, [], tmp_path), b"", "")
+        leader._local = SimpleNamespace(is_gone=is_gone)  # type: ignore[assignment]
+
+        async def fails() -> None:
+            if told:
+                end = judge.End("its container ended with status 0: as vLLM does")
+                asyncio.get_running_loop().call_later(0.02, leader._over, end)
+            raise host.RankError("the endpoint is dead: a canary failed")
+
+        monkeypatch.setattr(leader, "_flow", fails)
+        return (await leader._epoch()).reason
+
+    assert asyncio.run(ends()) == reason
 
 
 def test_a_kill_is_not_called_want_of_memory() -> None:

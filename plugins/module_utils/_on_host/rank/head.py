@@ -28,6 +28,8 @@ EXIT_STOPPED = 3
 _EVIDENCE_S = 30.0
 # So much later than the others the rank that ended first may report it.
 _FIRST_S = 10.0
+# In so long a rank has read why its container ended, on a busy host too.
+_NAMED_S = 30.0
 _JOINED_POLL_S = 2.0
 _LISTENS_POLL_S, _CONNECT_S = 0.5, 5.0
 
@@ -161,7 +163,9 @@ class Head:
             flow.result()
             raise AssertionError("serving has no end of its own")
         except (RankError, OSError) as problem:
-            return End(str(problem))
+            if self._local.is_gone:  # why it ended says more than that nobody answers
+                await asyncio.wait({self._end}, timeout=_NAMED_S)
+            return self._end.result() if self._end.done() else End(str(problem))
         finally:
             flow.cancel()
             self._end = None

@@ -44,6 +44,11 @@ class LocalRank:
         return self._container.init if self._container else 0
 
     @property
+    def is_gone(self) -> bool:
+        """Its container ran and has ended; `over` follows with the reason."""
+        return self.init > 0 and not Path(f"/proc/{self.init}").exists()
+
+    @property
     def complaint(self) -> str:
         """What its engine says that it fails by; empty where it says nothing."""
         found = causes.cause(self._container.tail) if self._container else None
