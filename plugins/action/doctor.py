@@ -13,7 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import Fault, guarded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, sentence
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
 from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
 from ansible_collections.gb10.fleet.plugins.module_utils._base.reading import State
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import as_text as bundle_text
@@ -30,7 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compa
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
 from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import make_changing
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
 
 
 class ActionModule(OnController):
@@ -46,13 +46,9 @@ class ActionModule(OnController):
                 readings = {host: Reading.registered(variables["hostvars"], host) for host in options["hosts"]}
                 hosts = _from_hosts(plan, readings)
                 if not self._task.check_mode:
-                    files = _write(Path(options["folder"]), hosts)
+                    files = self._write(Path(options["folder"]), hosts)
         except FleetError as refusal:
             raise AnsibleActionFail(str(refusal)) from refusal
-        except OSError as problem:
-            raise AnsibleActionFail(
-                f"{problem.filename}: {problem.strerror}; name a file that can be read"
-            ) from problem
         for fault in (fault for one in hosts for fault in one.faults):
             Display().vvv(fault.trace, host=fault.host or None)
         width = max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
@@ -72,6 +68,21 @@ class ActionModule(OnController):
             what = f"{', '.join(stopped)} can't be converged as it is" if stopped else "the plan has errors"
             raise AnsibleActionFail(f"{what}: see above for each reason and its remedy", result=result)
         return result
+
+    @staticmethod
+    def _write(folder: Path, hosts: list[Examined]) -> list[str]:
+        """What was found is shown, whether or not it can be kept."""
+        written = []
+        try:
+            make_changing(folder)
+            for host in hosts:
+                if host.bundle is not None:
+                    path = folder / f"{host.host}.json"
+                    replace_file(path, bundle_text(host.bundle).encode())
+                    written.append(str(path))
+        except OSError as problem:
+            warn(f"no file of a host is kept: {unwritten(problem, folder, 'a folder of yours', 'make it writable')}")
+        return written
 
 
 def _named(hosts: list[Examined]) -> str:
@@ -123,14 +134,3 @@ def _of(examined: Examined, faults: list[Fault]) -> Iterator[Fault]:
     """Its own, and those of the fleet that it is in; each once, whoever met it."""
     mine = [fault for fault in faults if fault.host in ("", examined.host) and examined.bundle is not None]
     yield from {(item.part, item.slip): item for item in (*mine, *examined.faults)}.values()
-
-
-def _write(folder: Path, hosts: list[Examined]) -> list[str]:
-    make_changing(folder)
-    written = []
-    for host in hosts:
-        if host.bundle is not None:
-            path = folder / f"{host.host}.json"
-            replace_file(path, bundle_text(host.bundle).encode())
-            written.append(str(path))
-    return written

@@ -131,14 +131,21 @@ class ActionModule(OnController):
                 if record := with_run(known.get(name), tonight):
                     known[name] = record
                     file, text = kept_record(plan, name, record)
-                    replace_file(Path(options["speeds"]).parent / file, text.encode())
+                    self._keep(Path(options["speeds"]).parent / file, text)
                 path = Path(options["speeds"]) / f"{name_of(name)}.json"
                 kept = own_files.read(path, partial(earlier, what=path.name), self._note)
                 judged_night = night(host, name, kept, tonight, plan["drift"]["slower_percent"])
                 found += judged_night.findings
                 if judged_night.keep:
-                    replace_file(path, (json.dumps(tonight, indent=1) + "\n").encode())
+                    self._keep(path, json.dumps(tonight, indent=1) + "\n")
         return [*found, *(judged(plan, known) if options["speeds"] else ())]
+
+    def _keep(self, path: Path, text: str) -> None:
+        """What was found is shown, whether or not it can be kept."""
+        try:
+            replace_file(path, text.encode())
+        except OSError as problem:
+            self._note(own_files.unwritten(problem, path, "a file of yours", "make it writable"))
 
     def _note(self, sentence: str) -> None:
         warn(sentence)

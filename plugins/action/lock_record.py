@@ -25,10 +25,6 @@ class ActionModule(OnController):
             before, after = update(file, change, write=not self._task.check_mode)
         except FleetError as problem:
             raise AnsibleActionFail(str(problem)) from None
-        except OSError as problem:
-            raise AnsibleActionFail(
-                f"{file} can't be written: {problem.strerror}; make {file.parent} writable"
-            ) from None
         return {
             "changed": before != after,
             "refused": {

@@ -5,11 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import (
+    clear_of_folders,
+    look,
+    replace_file,
+    unwritten,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.json_settings import written
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
 
 
 class ActionModule(Answering):
@@ -26,8 +32,12 @@ class ActionModule(Answering):
             why = one_line(f"{copy} is not written: {problem}", 1000)
             raise AnsibleActionFail(f"{why} [observed-unusable]") from None
         text = written(result["content"])
-        if not copy.exists() or copy.read_text("utf-8") != text:
+        if look(copy, bytes)[0] != text.encode():
             result["changed"] = True
-            if not self._task.check_mode:
-                replace_file(copy, text.encode())
+            try:
+                if not self._task.check_mode:
+                    clear_of_folders(copy)
+                    replace_file(copy, text.encode())
+            except OSError as problem:  # the host keeps it, too, and what serves goes on
+                warn(unwritten(problem, copy, "a file of yours", "make it writable; the next run writes it"))
         return result

@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.manifest import KEY
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.signature import new_key
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.signature import new_key, public_part
 from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import keep
 
 _SECRET, _PUBLIC, _USED = ".fleet/keys/bundle.key", ".fleet/bundle.gpg", ".fleet/bundle.json"
@@ -26,9 +26,9 @@ def kept_key(inventory: Path) -> tuple[bytes, bytes]:
     if public.exists() and not secret.exists():
         raise worded.refusal("bundle-key/kept-key", str(secret), public=public)
     if not secret.exists():
-        made, known = new_key("gb10.fleet bundle")
-        if keep(secret, made):
-            replace_file(public, known)
+        keep(secret, new_key("gb10.fleet bundle")[0])
+    if not public.exists():  # lost, or a run ended between the two
+        replace_file(public, public_part(secret.read_bytes()))
     return secret.read_bytes(), public.read_bytes()
 
 

@@ -6,8 +6,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins import modules
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import unwritten
 from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
 
 _KEYS = ("type", "elements", "required", "default", "choices")
@@ -51,3 +53,10 @@ class OnController(Documented):
     """Reaches no host."""
 
     _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
+        try:
+            return super().run(tmp, task_vars)
+        except OSError as problem:  # of a file that we keep beside the inventory, or that the owner names
+            remedy = "make it yours to read and write, and run again"
+            raise AnsibleActionFail(unwritten(problem, "a file", "a file or folder of yours", remedy)) from problem

@@ -11,13 +11,19 @@ _GPG = ("gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphras
 
 
 def new_key(name: str) -> tuple[bytes, bytes]:
-    """A key that can sign and nothing else, without an end: the secret one and the public one, as GnuPG exports them.
+    """A key that can sign and nothing else, without an end: the secret and the public part, as GnuPG exports them.
 
     Ed25519, which apt takes from every release that DGX OS comes with (sqv and gpgv alike).
     """
     with tempfile.TemporaryDirectory(prefix="gb10-") as home:
         _gpg(home, "--quick-generate-key", name, "ed25519", "sign", "never")
         return _gpg(home, "--export-secret-keys"), _gpg(home, "--export")
+
+
+def public_part(secret: bytes) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="gb10-") as home:
+        _gpg(home, "--import", given=secret)
+        return _gpg(home, "--export")
 
 
 def signed(secret: bytes, content: bytes, clear: bool) -> bytes:
