@@ -108,7 +108,7 @@ def test_a_model_that_is_called_sized_is_sized() -> None:
     for _model, shapes, why in _listed("Without a recipe, with a known KV pool"):
         config, wrong = LIBRARY.config(shapes, "")
         assert config is not None and not wrong and why
-        assert size_pool({"config": config, "flags": SIZED, "available_kv_gib": 60, "vllm_version": "0.32.0"})["tokens"]
+        assert size_pool({"config": config, "flags": SIZED, "available_kv_gib": 60, "vllm_version": "0.33.0"})["tokens"]
     assert all(row[1] for row in _listed("Not sized"))
 
 
