@@ -43,7 +43,7 @@ def test_it_runs_what_the_tests_run() -> None:
     assert version(LOCK, "ansible-core") == version("requirements/drift_timer.txt", "ansible-core")
 
 
-def test_ansible_navigator_runs_what_is_built_as_the_page_says() -> None:
+def test_ansible_navigator_runs_what_is_built_as_the_page_describes() -> None:
     settings = yaml.safe_load((ROOT / "ansible-navigator.yml").read_text())["ansible-navigator"]
     page = (ROOT / "docs/how-to/execution-environment.md").read_text()
     image = settings["execution-environment"]["image"]

@@ -611,7 +611,7 @@ def test_the_rank_that_ended_first_is_named(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("is_gone", "told", "reason"),
+    ("is_gone", "named", "reason"),
     [
         # found in the lab, on a busy host: its log was read for so long that three canaries failed meanwhile
         (True, True, "its container ended with status 0: as vLLM does"),
@@ -620,16 +620,16 @@ def test_the_rank_that_ended_first_is_named(tmp_path: Path, monkeypatch: pytest.
     ],
 )
 def test_a_container_that_ended_is_no_endpoint_that_is_dead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_gone: bool, told: bool, reason: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_gone: bool, named: bool, reason: str
 ) -> None:
-    monkeypatch.setattr(head, "_NAMED_S", 5 if told else 0.05)
+    monkeypatch.setattr(head, "_NAMED_S", 5 if named else 0.05)
 
     async def ends() -> str:
         leader = head.Head(SOLO, Report(SOLO, [], tmp_path), b"", "")
         leader._local = SimpleNamespace(is_gone=is_gone)  # type: ignore[assignment]
 
         async def fails() -> None:
-            if told:
+            if named:
                 end = judge.End("its container ended with status 0: as vLLM does")
                 asyncio.get_running_loop().call_later(0.02, leader._over, end)
             raise host.RankError("the endpoint is dead: a canary failed")

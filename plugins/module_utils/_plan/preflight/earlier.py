@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from ..._base import worded
 from ..._base.findings import Finding
@@ -24,17 +24,33 @@ def goes_back(host: str, run: Mapping[str, str], last: Mapping[str, str], lags: 
     """
     if not last:
         return
-    who: dict[str, Any] = {key: one_line(last.get(key, "?")) for key in ("release", "person", "at")}
+    release, person, at = (one_line(last.get(key, "?")) for key in ("release", "person", "at"))
     place = Place(host=host)
-    if _numbers(who["release"]) > _numbers(run["release"]) or _numbers(last.get("form", "")) > _numbers(run["form"]):
-        yield worded.error("run-older/release", place, **who, ours=run["release"], kind="host")
+    if _numbers(release) > _numbers(run["release"]) or _numbers(last.get("form", "")) > _numbers(run["form"]):
+        yield worded.error(
+            "run-older/release", place, release=release, person=person, at=at, ours=run["release"], kind="host"
+        )
         return
     # of one person, a commit that was amended
     fine = ("has it", "another way") if last.get("person") == run["person"] else ("has it",)
-    if lags["commit"] not in fine and who["release"] == run["release"]:
-        yield worded.error("run-older/collection", place, **who, commit=_short(last["commit"]), kind="host")
+    if lags["commit"] not in fine and release == run["release"]:
+        yield worded.error(
+            "run-older/collection",
+            place,
+            person=person,
+            at=at,
+            commit=_short(last["commit"]),
+            kind="host",
+        )
     if lags["inventory_commit"] not in fine:
-        yield worded.error("run-older/inventory", place, **who, commit=_short(last["inventory_commit"]), kind="host")
+        yield worded.error(
+            "run-older/inventory",
+            place,
+            person=person,
+            at=at,
+            commit=_short(last["inventory_commit"]),
+            kind="host",
+        )
 
 
 def _short(commit: str) -> str:

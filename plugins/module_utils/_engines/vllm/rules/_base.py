@@ -82,7 +82,7 @@ class Rule:
             )
 
 
-class _Said(TypedDict, total=False):
+class _Text(TypedDict, total=False):
     """When it holds, where, and what is said then."""
 
     when: dict[str, Any]
@@ -96,13 +96,13 @@ class _Said(TypedDict, total=False):
     source: str
 
 
-class Case(_Said, total=False):
+class Case(_Text, total=False):
     """One of several of a rule; a text or severity that it lacks is the rule's."""
 
     severity: Severity
 
 
-class Row(_Said, total=False):
+class Row(_Text, total=False):
     """What is known of a rule beside its predicate, as the head of ``data/rules.yml`` says."""
 
     severity: Severity | dict[str, Severity]
