@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads small files of recipes' authors and models' publishers, and of none more than it may have."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where things lie on a host and inside a container: every path of ours, once, and the line that marks our files."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import PurePosixPath
 

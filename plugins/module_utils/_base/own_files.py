@@ -5,8 +5,6 @@ A crash, a full disk or a hand may leave anything in them. Such a file stops not
 its own, for whoever wants to know, it is noted once, and what it held begins anew.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

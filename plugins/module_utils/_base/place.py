@@ -4,8 +4,6 @@
 `_base.findings` puts a place into each finding; a program reads its parts, a person its text.
 """
 
-from __future__ import annotations
-
 import re
 import reprlib
 from dataclasses import dataclass, replace
@@ -64,7 +62,7 @@ class Place:
             return f"{name}: {option}"
         return f"{name}{'' if option[0] in '[,' else '.'}{option}"
 
-    def below(self, *keys: object) -> Place:
+    def below(self, *keys: object) -> "Place":
         """The place of a key in a map, in a map of that map and so on; a number is the index of a list."""
         option = self.option
         for key in keys:
@@ -74,11 +72,11 @@ class Place:
                 option += f"[{shown(key)}]"
         return replace(self, option=option)
 
-    def of_key(self, key: object) -> Place:
+    def of_key(self, key: object) -> "Place":
         """The place of a key itself, where that is what is wrong."""
         return replace(self, option=f"{self.option}, key {shown(key)}")
 
-    def within(self, around: Place) -> Place:
+    def within(self, around: "Place") -> "Place":
         """The place inside of another one: a word of a launch in its service, a key of a file on its host."""
         if self.part in (ARGV, _ENV):
             return replace(around, part=self.part, option=self.option)

@@ -4,8 +4,6 @@
 Each function raises ValueError with one sentence for what it does not take, and nothing else.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

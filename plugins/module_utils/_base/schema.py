@@ -6,8 +6,6 @@ Nothing is converted: ``"8003"`` is not a port, since the file that says so woul
 with `normal` is an exception: several spellings of one key come to one.
 """
 
-from __future__ import annotations
-
 import copy
 import difflib
 import math
@@ -66,12 +64,12 @@ class Spec(TypedDict, total=False):
     min: float
     max: float
     pattern: str
-    elements: Spec
-    options: dict[str, Spec]
-    values: Spec
-    keys: Spec
+    elements: "Spec"
+    options: "dict[str, Spec]"
+    values: "Spec"
+    keys: "Spec"
     known: Sequence[str]
-    any_of: list[Spec]
+    any_of: "list[Spec]"
     expected: str
     normal: Callable[[Mapping[str, Any], Place], tuple[dict[str, Any], list[Finding]]]
 

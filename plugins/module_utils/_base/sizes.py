@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Numbers with a unit: bytes and seconds as a person reads them, numbers as a person writes them."""
 
-from __future__ import annotations
-
 import re
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What every long staging job needs: a lock that names its holder, room on the disk, progress, a lease."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -60,7 +58,7 @@ def require_space(directory: Path, needed: int, what: str) -> None:
         )
 
 
-def in_the_way(problem: OSError, folder: Path, progress: Progress) -> FleetError:
+def in_the_way(problem: OSError, folder: Path, progress: "Progress") -> FleetError:
     """What the system refused while bytes were received, for a person. folder: where, if the error has none."""
     place = Path(problem.filename or folder)
     found = problem.strerror or str(problem)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A service placed on hosts, as the plan hands it to the service's engine."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,7 +73,7 @@ class Placed:
     """
 
     name: str
-    engine: Engine
+    engine: "Engine"
     settings: ServiceData
     recipe: RecipeData
     hosts: Sequence[Host]

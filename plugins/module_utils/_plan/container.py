@@ -7,7 +7,8 @@ a person who reads them; nobody takes them apart again. No value passes through 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any, cast
 
 from .._base.addresses import in_url
 from .._base.gb10 import fact
@@ -66,32 +67,19 @@ class Container:
 
     def as_data(self) -> ContainerEntry:
         """A map of JSON values, with what follows for memory that its processes share."""
-        gibibytes = _SHARED_GIB + math.ceil(self.more_shared_memory / GIB)
-        data: ContainerEntry = {
-            "name": self.name,
-            "image": self.image,
-            "arguments": [*self.arguments],
-            "entrypoint": self.entrypoint,
-            "env": dict(sorted(self.env.items())),
-            "mounts": [
-                {"source": mount.source, "target": mount.target, "read_only": mount.read_only} for mount in self.mounts
-            ],
-            "caches": {**self.caches},
-            "ports": [*self.ports],
-            "network": self.network,
-            "ipc": self.ipc,
-            "devices": [*self.devices],
-            "capabilities": [*self.capabilities],
-            "pids_limit": self.pids_limit,
-            "memory_limit": self.memory_limit,
-            "oom_score_adj": self.oom_score_adj,
-            "read_only": self.read_only,
-            "tmpfs": [*self.tmpfs],
-            "security": [*self.security],
-            "ulimits": {**self.ulimits},
-            "shared_memory": None if self.ipc == "host" else f"{gibibytes}g",
-        }
-        return data if self.stop_signal is None else {**data, "stop_signal": self.stop_signal}
+        data: dict[str, Any] = listed(asdict(self)) | {"env": dict(sorted(self.env.items()))}
+        gibibytes = _SHARED_GIB + math.ceil(data.pop("more_shared_memory") / GIB)
+        data["shared_memory"] = None if self.ipc == "host" else f"{gibibytes}g"
+        if (signal := data.pop("stop_signal")) is not None:
+            data["stop_signal"] = signal
+        return cast(ContainerEntry, data)
+
+
+def listed(value: object) -> Any:
+    """With lists for tuples, as JSON has them."""
+    if isinstance(value, dict):
+        return {key: listed(item) for key, item in value.items()}
+    return [listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def docker_options(container: ContainerEntry) -> Iterator[tuple[str, str]]:

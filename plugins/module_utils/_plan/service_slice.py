@@ -17,6 +17,7 @@ from .._engines.placed import Placed
 from .._facts.models.purpose import CHAT
 from .._subjects.services.supervisors import chosen
 from . import slices
+from .container import listed
 from .ranks import cache_folders
 from .unit import rank_unit
 
@@ -56,19 +57,12 @@ def service_slice(service: Decided, host: str, inventory: str) -> ServiceSlice:
         "trace_headers": trace_headers,
         "secret": secret,
         "rank_file": layout.rank_file(placed.name),
-        "supervisor": _listed(asdict(rank.supervisor)),
+        "supervisor": listed(asdict(rank.supervisor)),
         "status_file": layout.status_file(placed.name),
         "memory_bytes": rank.share.taken.expected,
         "memory_floor_bytes": gib(fact("memory", "floor_gib")),
         "proof": _proof(service, host, inventory) if is_head else None,
     }
-
-
-def _listed(value: object) -> Any:
-    """With lists for tuples, as JSON has them."""
-    if isinstance(value, dict):
-        return {key: _listed(item) for key, item in value.items()}
-    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _files(placed: Placed, rank: Rank, inventory: str) -> Files:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All that a plan is made of: the inventory's variables, and what lies beside the inventory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,7 +66,7 @@ class Sources:
             and name not in self.observed.boots
         ]
 
-    def with_service(self, name: str, service: Mapping[str, object]) -> Sources:
+    def with_service(self, name: str, service: Mapping[str, object]) -> "Sources":
         """The same with another declaration of a service."""
         services = {**self.services, name: service}
         hosts: dict[str, InventoryHost] = {

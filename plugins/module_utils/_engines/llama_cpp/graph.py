@@ -5,8 +5,6 @@ A tensor goes into the smallest hole that holds it, else to the end, and its pla
 computed. Source: ggml 0.27.0, src/ggml-alloc.c (ggml_gallocr_alloc_graph_impl, ggml_dyn_tallocr_alloc).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 _ALIGNMENT = 64
@@ -19,8 +17,8 @@ class Tensor:
     take a source's memory. external: has memory of its own, as weights and caches have."""
 
     size: int
-    sources: tuple[Tensor, ...] = ()
-    whole: Tensor | None = None
+    sources: "tuple[Tensor, ...]" = ()
+    whole: "Tensor | None" = None
     in_place: bool = False
     external: bool = False
     readers: int = field(default=0, init=False)
@@ -99,7 +97,7 @@ class Graph:
         return space.reached
 
 
-def _place(tensor: Tensor, space: _Space) -> None:
+def _place(tensor: Tensor, space: "_Space") -> None:
     if tensor.has_place or tensor.external or tensor.whole is not None:
         return
     for source in tensor.sources if tensor.in_place else ():
@@ -110,7 +108,7 @@ def _place(tensor: Tensor, space: _Space) -> None:
     tensor.offset = space.take(tensor.size)
 
 
-def _free(tensor: Tensor, space: _Space) -> None:
+def _free(tensor: Tensor, space: "_Space") -> None:
     if tensor.offset is not None:
         space.give(tensor.offset, tensor.size)
         tensor.offset = None

@@ -5,8 +5,6 @@ C = weights + activations + CUDA context and NCCL + CUDA graphs, as vLLM's profi
 docs/explanation/memory.md holds the formula against the boot logs that it was made from. All sizes are bytes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,14 +23,14 @@ class Interval:
     expected: int
     high: int
 
-    def __add__(self, other: Interval) -> Interval:
+    def __add__(self, other: "Interval") -> "Interval":
         return Interval(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
-    def __rsub__(self, whole: int) -> Interval:
+    def __rsub__(self, whole: int) -> "Interval":
         """What is left of a whole: the bounds change sides."""
         return Interval(whole - self.high, whole - self.expected, whole - self.low)
 
-    def at_least(self, least: int) -> Interval:
+    def at_least(self, least: int) -> "Interval":
         return Interval(max(self.low, least), max(self.expected, least), max(self.high, least))
 
 

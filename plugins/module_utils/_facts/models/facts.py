@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is known of a model: what the owner says, its `config.json`, ``data/vllm_models.yml``, in this order."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable, Mapping
@@ -169,9 +167,9 @@ def model_of(written: Mapping[str, object], repository: str | None) -> Model:
 
 
 _TYPES: Mapping[str, type] = {
-    **{item.name: bool for item in fields(Model) if item.type == "bool | None"},
-    **{item.name: str for item in fields(Model) if item.type in ("str", "str | None")},
-    **{item.name: int for item in fields(Model) if item.type == "int | None"},
+    **{item.name: bool for item in fields(Model) if item.type == bool | None},
+    **{item.name: str for item in fields(Model) if item.type in (str, str | None)},
+    **{item.name: int for item in fields(Model) if item.type == int | None},
     "config": ConfigJson,
 }
 

@@ -5,8 +5,6 @@ A file comes from whoever made it, so that every count, length, type and place i
 nothing is read that no limit here bounds. Source: ggml's docs/gguf.md; gguf-py, GGML_QUANT_SIZES.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import struct
@@ -138,7 +136,7 @@ def read_header(read: Callable[[int], bytes]) -> Header:
     return Header(metadata, found, -(-source.at // alignment) * alignment)
 
 
-def _tensors(source: _Source, count: int, alignment: int) -> dict[str, Tensor]:
+def _tensors(source: "_Source", count: int, alignment: int) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for _ in range(count):
         name = source.name(_MOST_NAME, "a tensor's name")
@@ -153,7 +151,7 @@ def _tensors(source: _Source, count: int, alignment: int) -> dict[str, Tensor]:
     return found
 
 
-def _tensor(source: _Source, name: str, alignment: int) -> Tensor:
+def _tensor(source: "_Source", name: str, alignment: int) -> Tensor:
     many = source.number("I", f"the dimensions of {name}")
     if not 1 <= many <= _MOST_DIMENSIONS:
         raise GgufError(f"the tensor {name} has {many} dimensions; expected 1 to {_MOST_DIMENSIONS}")
@@ -172,7 +170,7 @@ def _tensor(source: _Source, name: str, alignment: int) -> Tensor:
     return Tensor(kind.name, dimensions, offset, kind.size_of(dimensions))
 
 
-def _value(source: _Source, key: str) -> Any:
+def _value(source: "_Source", key: str) -> Any:
     kind = source.number("I", f"the type of {key}")
     if kind == _STRING:
         return source.string(_MOST_STRING, key)[:_KEPT_STRING]

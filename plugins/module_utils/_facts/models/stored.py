@@ -6,8 +6,6 @@ Each such file is a model of its own, with a manifest, a seal, a revision and a 
 same model in twenty sizes, of which services want one each.
 """
 
-from __future__ import annotations
-
 import re
 
 from ..._base.schema import Spec

@@ -4,8 +4,6 @@
 Several folders count as one, the newest first: a bundle that holds only what is new is used with those before it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -36,7 +34,7 @@ class Bundle:
         self.folders, self.manifest = tuple(folders), manifest
 
     @classmethod
-    def of(cls, folders: Sequence[Path], trusted: Path | None) -> Bundle:
+    def of(cls, folders: Sequence[Path], trusted: Path | None) -> "Bundle":
         """The bundle in these folders, whose manifest is signed by the key in ``trusted``, or its own without one.
 
         Raises FleetError for a folder without a bundle, a manifest that nobody signed, and one that is none.

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The comparison: plan and readings in, differences out. Pure; what could not be read is unknown, never clean."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,7 +35,7 @@ class Reading:
     why: str = ""
 
     @classmethod
-    def registered(cls, hostvars: Any, host: str) -> Reading:
+    def registered(cls, hostvars: Any, host: str) -> "Reading":
         """What the role `drift` has kept of `drift_info`'s answer; without one, the host ran out of the task's time."""
         answer = hostvars.raw_get(host).get("drift_reading") or {}
         if "state" not in answer:

@@ -5,8 +5,6 @@ A stream may leave out layers that the target has: ``docker load`` opens a layer
 (moby/moby pull request 18727; run with Docker 26.1 on the overlay2 and the containerd store).
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

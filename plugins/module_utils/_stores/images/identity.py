@@ -5,8 +5,6 @@
 manifest changes with the compression of its layers (facts on storage drivers: Docker's ``engine/storage/containerd``).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

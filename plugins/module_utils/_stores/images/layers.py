@@ -7,8 +7,6 @@ read here is checked against its DiffID or digest by who receives it. Known are 
 content store of containerd (``docs/content-flow.md``).
 """
 
-from __future__ import annotations
-
 import base64
 import bisect
 import contextlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Brings an image's missing layers from other hosts: whole, or as the difference to a layer that is here."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +49,7 @@ class Offer:
     layers: tuple[Layer, ...]
 
     @classmethod
-    def from_answer(cls, answer: bytes) -> Offer:
+    def from_answer(cls, answer: bytes) -> "Offer":
         """ValueError for what is no image."""
         value = checked(_ANSWER, parsed(answer, _MOST_ANSWER, "its answer"), "its answer")
         try:

@@ -4,8 +4,6 @@
 API: "Create an image" (POST /images/create), version 1.44: one JSON object an event. Logins are those of the command.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import http.client

@@ -4,8 +4,6 @@
 Docker does not keep either: ``docker save`` and ``docker load`` lose the registry's digest, and a name its old image.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

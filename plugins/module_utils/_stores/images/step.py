@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Decides what one wanted image needs on a host: nothing, a name, or some of its layers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,7 +45,7 @@ class Wanted:
         return self.digest or self.locked_digest
 
     @classmethod
-    def from_plan(cls, entry: Mapping[str, Any], present_hosts: Sequence[str] = ()) -> Wanted:
+    def from_plan(cls, entry: Mapping[str, Any], present_hosts: Sequence[str] = ()) -> "Wanted":
         """present_hosts: hosts of this run, see ``Peer``."""
         source = entry["source"]
         path = Path(source["path"]) if source.get("path") else None
@@ -95,7 +93,7 @@ class Parts:
     def size(self) -> int:
         return sum({layer.digest: layer.size for layer in self.missing}.values())
 
-    def with_forms(self, received: Sequence[Layer]) -> Parts:
+    def with_forms(self, received: Sequence[Layer]) -> "Parts":
         """The same with the forms in which the missing layers were received."""
         forms = {layer.diff_id: layer for layer in received}
         return replace(self, layers=tuple(forms.get(layer.diff_id, layer) for layer in self.layers))

@@ -5,8 +5,6 @@ A socket of Docker's knows no smaller right than all of it, which is the host. A
 the same three questions asked again, by a byte that says nothing else.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a host can give to others: images, models, and the bytes of their files, even while these are coming in."""
 
-from __future__ import annotations
-
 import base64
 import bisect
 import dataclasses

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What another host may ask for: the only way from its bytes into the server, which runs as root."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..._base.received import DIGEST, MOST_BYTES, REVISION, SHA256, checked, parsed

@@ -12,8 +12,6 @@ below its own stores only. An answer is one of::
     {"failed": "what"}           somebody has to look at this host
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import resource

@@ -5,8 +5,6 @@ sshd starts it by sudo as root, without arguments. It reads nothing of what the 
 the server, and all that comes from there is a byte that means "look again" (`_stores.peers.answers`).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The files by which one host lets others read its images and models, and by which it reads theirs."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fetches files from other hosts in parallel streams; each part is checked before it is kept and passed on."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import threading
@@ -144,7 +142,7 @@ class Transfer:
         self._files: list[_File] = []
         self._open = contextlib.ExitStack()
 
-    def __enter__(self) -> Transfer:
+    def __enter__(self) -> "Transfer":
         self._open.enter_context(filling(self._folder))
         return self
 

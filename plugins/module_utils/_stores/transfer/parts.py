@@ -5,8 +5,6 @@ A part is either named by the sha256 of its bytes, or so small that the recipe h
 share most of their parts although most of their bytes moved: a tar is cut where its files begin.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Asks another host of the fleet, over SSH, for what its peer server gives."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -57,7 +55,7 @@ class Peer:
     present: bool = False
 
     @classmethod
-    def from_plan(cls, entry: Mapping[str, Any], present_hosts: Sequence[str]) -> Peer:
+    def from_plan(cls, entry: Mapping[str, Any], present_hosts: Sequence[str]) -> "Peer":
         return cls(entry["host"], entry["address"], entry["port"], entry["host"] in present_hosts)
 
 
@@ -81,7 +79,7 @@ def is_prepared() -> bool:
     return Path(KEY).exists()
 
 
-def over_ssh(peer: Peer) -> Connection:
+def over_ssh(peer: Peer) -> "Connection":
     """A connection of its own, with the cipher that is fastest where there are AES instructions: a core's work each."""
     options = {
         "BatchMode": "yes",

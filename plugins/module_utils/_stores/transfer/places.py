@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where a host keeps what it has, what comes in and what it noted: for the modules and for the peer server."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -22,11 +20,11 @@ class Places:
     caches: tuple[str, ...] = ()
 
     @classmethod
-    def from_map(cls, value: dict[str, Any]) -> Places:
+    def from_map(cls, value: dict[str, Any]) -> "Places":
         return cls(Path(value["folder"]), Path(value["models"]), tuple(value["caches"]))
 
     @classmethod
-    def from_file(cls, path: Path) -> Places:
+    def from_file(cls, path: Path) -> "Places":
         return cls.from_map(json.loads(path.read_bytes()))
 
     @property

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which host to ask next: the nearest one that delivers; around one that is slow, silent or gone."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

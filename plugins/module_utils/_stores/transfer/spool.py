@@ -4,8 +4,6 @@
 The host that fetches a file passes its parts on while it does so. Marks are one byte a part, written after the part.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -2,8 +2,6 @@
 """Who may read and write a model's files: a container has to read them, and nobody but root may write those of a cache
 that is taken for what a pin says."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterable, Iterator

@@ -6,8 +6,6 @@ lies below one folder, so that one mount makes it all visible in a container: a 
 broken in there. A file from elsewhere is therefore hard-linked (no bytes) or, from another filesystem, copied.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One model from the hub by the hub's own tool, ``hf``: it resumes, uses many streams, and knows gated models."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

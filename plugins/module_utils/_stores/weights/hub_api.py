@@ -2,8 +2,6 @@
 """The hub's HTTP API, as far as a model's page and its small files go: within a time, a size, and with the token kept
 to the hub's own address."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
@@ -69,7 +67,7 @@ class HubApi:
     token: str = ""
 
     @classmethod
-    def of_environment(cls, token_file: Path | None = None) -> HubApi:
+    def of_environment(cls, token_file: Path | None = None) -> "HubApi":
         """As the hub's own tool takes them: HF_ENDPOINT, and HF_TOKEN unless there is a file for it."""
         token = os.environ.get("HF_TOKEN", "") if token_file is None else _first_word(token_file)
         return cls(os.environ.get("HF_ENDPOINT", _HUB).rstrip("/"), token.strip())

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a model revision consists of, to the byte: a manifest with sha256 sums, sealed by its own sum."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -59,7 +57,7 @@ class Manifest:
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
-    def from_map(cls, value: Any, what: str = "the manifest") -> Manifest:
+    def from_map(cls, value: Any, what: str = "the manifest") -> "Manifest":
         """Of another host or from the disk; ValueError for what is none. what: its name in that sentence."""
         checked(_SPEC, value, what)
         paths = [file["path"] for file in value["files"]]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A model's files where an owner has them: a plain folder, a folder that ``hf download`` filled, or an HF cache."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@
 A revision is there when its manifest is sealed, its snapshot is published, and no file changed since it was verified.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,7 +64,7 @@ class Wanted:
     renew: bool = False
 
     @classmethod
-    def from_plan(cls, entry: Mapping[str, Any], present_hosts: Sequence[str] = ()) -> Wanted:
+    def from_plan(cls, entry: Mapping[str, Any], present_hosts: Sequence[str] = ()) -> "Wanted":
         """present_hosts: hosts of this run, see ``Peer``."""
         source, pin = entry["source"], entry.get("revision")
         path = Path(source["path"]) if source.get("path") else None

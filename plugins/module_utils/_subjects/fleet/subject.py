@@ -5,8 +5,6 @@ Each package has its own, in ``fleet.py``; `_subjects.registry` lists them once.
 there. On its hosts it is a `_base.subject.Subject` of the same name, like any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -76,7 +74,7 @@ class PlanContext:
     services: Mapping[str, Decided]
     left: Mapping[str, int]
     drift: Mapping[str, Any]
-    fleet: Mapping[str, FleetPart] = field(default_factory=dict)
+    fleet: "Mapping[str, FleetPart]" = field(default_factory=dict)
 
 
 class FleetPart:

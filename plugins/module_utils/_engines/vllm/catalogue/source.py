@@ -5,8 +5,6 @@ Nothing of the package is executed: modules are parsed with `ast`, names are fol
 literals are evaluated. What can't be known that way is `UNKNOWN`.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -48,13 +46,13 @@ class Symbol:
     """Something that a module binds: the node, and the module to resolve its inner names in."""
 
     node: ast.AST
-    module: Module
+    module: "Module"
 
 
 class Module:
     """One parsed module and the names that its top level binds at run time."""
 
-    def __init__(self, source: Source, name: str, tree: ast.Module, package: str) -> None:
+    def __init__(self, source: "Source", name: str, tree: ast.Module, package: str) -> None:
         self.source, self.name, self.tree, self.package = source, name, tree, package
         self.bindings: dict[str, ast.AST] = {}
         self._stars: list[ast.ImportFrom] = []

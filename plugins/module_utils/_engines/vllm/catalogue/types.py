@@ -6,8 +6,6 @@ whether the option is a switch, a number, one of some choices, or JSON. Here the
 annotations as written.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ class Hint:
 
     kind: str
     values: tuple[Any, ...] = ()
-    items: tuple[Hint, ...] = ()
+    items: "tuple[Hint, ...]" = ()
     count: int = 0
     symbol: Symbol | None = None
 
@@ -164,7 +162,7 @@ class Dialect:
     bare_text: bool
 
     @classmethod
-    def of(cls, arguments: Module) -> Dialect:
+    def of(cls, arguments: Module) -> "Dialect":
         """Read off the function's own text: ``if name in (...): ... human_readable_int``."""
         function = arguments.bindings.get("_compute_kwargs") or arguments.bindings.get("get_kwargs")
         nodes = list(ast.walk(function)) if function else []

@@ -6,8 +6,6 @@ Images carry releases (0.24.0), rebuilds of one (0.27.1+93523f72.nv26.8, 0.12.0.
 the next minor release (facts/flags.md, section 6).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -43,7 +41,7 @@ class Version:
         """Whether it is that release (``0.17``, ``0.17.1``), a build on the way to it, or a later one."""
         return self.release >= _numbers(first)
 
-    def __lt__(self, other: Version) -> bool:
+    def __lt__(self, other: "Version") -> bool:
         return (self.release, not self.unreleased) < (other.release, not other.unreleased)
 
 

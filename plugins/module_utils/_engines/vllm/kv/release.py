@@ -6,8 +6,6 @@ simulated sm_121 (docs/explanation/kv-sizing.md). Releases before 0.11 are refus
 0.33.0.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ class _By(Generic[T]):
     def __init__(self, values: Mapping[str, T]) -> None:
         self._values = [(parse_range(text), value) for text, value in values.items()]
 
-    def __get__(self, release: Release, owner: type[Release]) -> T:
+    def __get__(self, release: "Release", owner: "type[Release]") -> T:
         return next(value for known, value in self._values if release in known)
 
 

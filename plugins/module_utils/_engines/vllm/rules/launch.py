@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A launch as the rules see it: what runs, in which image, for which model, on which hosts, as far as it is known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -238,5 +236,5 @@ class Launch:
         """Whether the service is on more than one host, by what is given or by what its ranks need."""
         return (self.hosts or 1) > 1 or (self.executor == "ray" and self.world_size > self.host.gpus)
 
-    def read_with(self, release: Release | None, command: Command) -> Launch:
+    def read_with(self, release: Release | None, command: Command) -> "Launch":
         return replace(self, release=release, command=command)
