@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Certificates on the controller: read them, and make those of the local CA. Times are UTC."""
 
+from __future__ import annotations
+
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
