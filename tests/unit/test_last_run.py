@@ -46,10 +46,10 @@ FINE = {"commit": "has it", "inventory_commit": "has it"}
         (
             {"release": "0.3.0"},
             {},
-            ["release 0.3.0 converged it, by anna@laptop at 2026-11-27 11:54 UTC, and this one is 0.2.0"],
+            ["release 0.3.0 converged it, by anna@laptop at 2026-11-27 11:54 UTC; this controller has 0.2.0"],
         ),
         ({"release": "0.10.0"}, {}, ["install release 0.10.0"]),
-        ({"form": "2"}, {}, ["and this one is 0.2.0"]),
+        ({"form": "2"}, {}, ["this controller has 0.2.0"]),
         ({"release": "?"}, {}, []),
         ({"release": "0.3.0", "person": "x\n\x1b[31m"}, {}, ["release 0.3.0"]),
     ],
