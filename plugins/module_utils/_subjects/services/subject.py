@@ -311,7 +311,8 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     units = {unit["unit"] for unit in look.part("our_units") or () if unit.get("unproved")}
     asked = {unit["unit"]: unit.get("asked") for unit in look.part("our_units") or ()}
     for service in look.slice["services"]:
-        if service["supervisor"]["readiness"] and (url := asked.get(service["unit"])):
+        rank = service.get("supervisor")  # what doctor.yml keeps of a service has none
+        if rank and rank["readiness"] and (url := asked.get(layout.unit(service["name"]))):
             yield host_warning(
                 "service-endpoint-closes",
                 Place(service=service["name"], thing=f"service {service['name']}"),
