@@ -8,11 +8,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.signature import new_key, require_signed
 
 ROOT = Path(__file__).resolve().parents[2]
 GALAXY = yaml.safe_load((ROOT / "galaxy.yml").read_text("utf-8"))
@@ -95,3 +99,22 @@ def subjects(folder: Path, subject: str, base: str) -> subprocess.CompletedProce
     for command in (("init", "-q"), *(("commit", "-q", "--allow-empty", "-m", text) for text in ("Begin", subject))):
         subprocess.run((*git, *command), check=True, env=environment)
     return subprocess.run(("sh", str(program), base), capture_output=True, text=True, check=False, env=environment)
+
+
+def test_a_signature_is_of_the_artifacts_manifest(tmp_path: Path) -> None:
+    """`ansible-galaxy collection verify --signature` takes it; FILES.json and so each file hang on that manifest."""
+    manifest = tmp_path / "MANIFEST.json"
+    manifest.write_text('{"format": 1}')
+    with tarfile.open(tmp_path / "gb10-fleet-0.0.1.tar.gz", "w:gz") as artifact:
+        artifact.add(manifest, "MANIFEST.json")
+    manifest.unlink()
+    secret, public = new_key("release")
+    with tempfile.TemporaryDirectory(prefix="gb10-") as home:  # a socket's path must be short
+        environment = {**os.environ, "GNUPGHOME": home}
+        subprocess.run(["gpg", "--batch", "--quiet", "--import"], input=secret, env=environment, check=True)
+        subprocess.run([ROOT / ".ci" / "sign", tmp_path], env=environment, check=True)
+    signature = (tmp_path / "MANIFEST.json.asc").read_bytes()
+    require_signed(manifest, b'{"format": 1}', signature, public)
+    with pytest.raises(FleetError, match="bundle-signature"):
+        require_signed(manifest, b'{"format": 2}', signature, public)
+    assert not manifest.exists()
