@@ -6,7 +6,6 @@ DOCUMENTATION = r"""
 module: supervisor_cleanup
 short_description: Remove supervisors of earlier releases that nothing uses
 version_added: 0.2.0
-author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Each release of the supervisor lies in a folder of its own. A service takes a new release at its next start.
   - A folder stays while a unit, a running process or a kept way back uses it.
