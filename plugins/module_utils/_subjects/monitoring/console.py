@@ -22,7 +22,10 @@ body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70re
 table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .35rem .8rem .35rem 0 }
 th { font-weight: 600; color: #555 } tr + tr td { border-top: 1px solid #ddd }
 code { background: #f3f3f3; padding: 0 .3rem }
-.critical { color: #b00020 } .warning { color: #8a5a00 } .well { color: #1b6e3c }"""
+.critical { color: #b00020 } .warning { color: #8a5a00 } .well { color: #1b6e3c }
+@media (prefers-color-scheme: dark) { body { color: #e6e6e6; background: #161616 } code { background: #2a2a2a }
+th { color: #aaa } .critical { color: #ff6b81 } .warning { color: #e0b050 } .well { color: #6cc58f } }
+@media (max-width: 50rem) { body { margin: 1rem; overflow-x: auto } }"""
 
 
 def page(inventory: str, limits: Mapping[str, object], recorded: Collection[str]) -> str:
@@ -30,7 +33,8 @@ def page(inventory: str, limits: Mapping[str, object], recorded: Collection[str]
     return f"""\
 <!DOCTYPE html>
 <html lang="en">
-<head><meta charset="utf-8"><meta http-equiv="refresh" content="30"><title>{escape(inventory)}: gb10.fleet</title>
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="refresh" content="30"><title>{escape(inventory)}: gb10.fleet</title>
 <style>
 {_STYLE}
 </style></head>

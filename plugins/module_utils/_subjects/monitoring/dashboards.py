@@ -32,13 +32,14 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """unit: Grafana's. width: of 24 columns. kind: ``timeseries`` or ``stat``."""
+    """unit: Grafana's. width: of 24 columns. kind: ``timeseries`` or ``stat``. words: for 0 and 1, in red and green."""
 
     title: str
     unit: str
     queries: Sequence[Query]
     width: int = 12
     kind: str = "timeseries"
+    words: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,12 @@ def _variable(name: str, query: str) -> dict[str, Any]:
     }
 
 
+def _words(panel: Panel) -> list[dict[str, Any]]:
+    shown = zip(("0", "1"), panel.words, ("red", "green"), strict=False)
+    values = {value: {"text": text, "color": colour, "index": int(value)} for value, text, colour in shown}
+    return [{"type": "value", "options": values}] if values else []
+
+
 def _placed(panels: Sequence[Panel]) -> Iterator[dict[str, Any]]:
     """From left to right, in rows of 24 columns."""
     x = y = below = 0
@@ -147,7 +154,7 @@ def _placed(panels: Sequence[Panel]) -> Iterator[dict[str, Any]]:
             "title": panel.title,
             "datasource": SOURCE,
             "gridPos": {"h": _HEIGHTS[panel.kind], "w": panel.width, "x": x, "y": y},
-            "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
+            "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0, "mappings": _words(panel)}, "overrides": []},
             "targets": [
                 {
                     "refId": chr(ord("A") + at),
