@@ -38,9 +38,9 @@ class ActionModule(OnController):
             raise AnsibleActionFail(f"nothing was written: {theirs} can't be imported, for the reasons above")
         body = yaml.safe_dump(imported["recipe"], sort_keys=False, allow_unicode=True, width=120)
         head = f"# Imported from {theirs.name}. Edit it: it is yours. docs/how-to/recipes.md explains each key.\n"
-        self._ask_hub(imported["recipe"]["model"], folder.parent)
         path = folder / f"{name}.yml"
         diff = write_new({path: f"---\n{head}{body}"}, "recipe_import_folder", dry=self._task.check_mode)
+        self._ask_hub(imported["recipe"]["model"], folder.parent)
         return {"changed": True, "path": str(path), "sentences": imported["sentences"], "diff": diff}
 
     def _ask_hub(self, model: ModelData, inventory: Path) -> None:
