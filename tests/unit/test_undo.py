@@ -262,6 +262,11 @@ def test_who_needs_a_host(changes: dict[str, Any], leaving: list[str], errors: l
         assert all(words in sentence for words, sentence in zip(expected, found[kind], strict=True)), found
 
 
+def test_a_group_that_is_taken_out_is_retired_by_the_line_that_is_told() -> None:
+    [told] = removal(fleet(), ["a"], "a", False)["errors"]
+    assert "add -e retire=pair to site.yml" in told and "-l a,b; or give pair other hosts" in told
+
+
 @pytest.mark.parametrize("source", TAKEN)
 def test_a_source_and_a_cable_are_named(source: dict[str, str]) -> None:
     plan = fleet()

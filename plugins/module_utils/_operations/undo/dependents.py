@@ -77,7 +77,8 @@ def _group(name: str, hosts: Collection[str], leaving: Collection[str]) -> Itera
     gone, left = [host for host in hosts if host in leaving], [host for host in hosts if host not in leaving]
     if gone and left:
         together = ",".join(hosts)
-        remedy = f"take {name} out of fleet_services or give it other hosts, or remove them together: -l {together}"
+        apart = f"take {name} out of fleet_services and add -e retire={name} to site.yml"
+        remedy = f"remove them together: -l {together}; or give {name} other hosts, or {apart}"
         yield _needed(gone[0], f"{name} has a rank there, and others on {', '.join(left)}", remedy, *left)
 
 
