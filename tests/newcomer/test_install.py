@@ -38,7 +38,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """pipx and uv, as a distribution brings them, and the clone."""
     folder = tmp_path_factory.mktemp("tools")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True, timeout=LIMIT_S)
-    pip = [folder / "venv/bin/pip", "-q", "install", "pipx", "uv"]
+    pip = [str(folder / "venv/bin/pip"), "-q", "install", "pipx", "uv"]
     subprocess.run(pip, check=True, timeout=LIMIT_S, stderr=subprocess.DEVNULL)
     subprocess.run(["git", "clone", "-q", ROOT, folder / "clone"], check=True, timeout=LIMIT_S)
     (folder / "bin").mkdir()

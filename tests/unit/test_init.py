@@ -658,3 +658,22 @@ def test_the_spark_itself_is_reached_without_ssh(
     monkeypatch.setattr(init_hosts, "log_in_here", lambda: Login(True, "spark-3f1c", "4c:bb:47:1a:3f:1c", False))
     monkeypatch.setattr(init_hosts, "own_addresses", lambda: ["192.168.1.40"])
     assert [one.name for one in init_hosts._found(named)] == found
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("--data-parallel-size 2 --data-parallel-size-local 1 --data-parallel-address 10.0.0.1", "replicas"),
+        ("-dp 2 -dpl 1 --data-parallel-rpc-port 13345", "replicas"),
+        ("--data-parallel-size=4 --data-parallel-size-local=2", "replicas"),
+        ("--port 0", "of its own choice"),
+        ("--port=0", "of its own choice"),
+        ("--data-parallel-size 2", ""),
+        ("--port 8003", ""),
+    ],
+)
+def test_what_a_service_can_not_say_is_a_sentence(words: str, why: str) -> None:
+    shown = {"serves": [{"command": f"vllm serve Qwen/Qwen3-8B {words}"}]}
+    proposal = propose({"a": Host("10.0.0.1", reading_of("a", shown))}, [], LIBRARY, take_over=True)
+    assert bool(proposal.services) is not bool(why)
+    assert not why or any(why in note for note in proposal.notes)

@@ -25,7 +25,8 @@ _NETWORK = re.compile(
     r"(NCCL_(?!DEBUG|ALGO|PROTO)|UCX_|GLOO_|TP_SOCKET|MN_IF|OMPI_).*|VLLM_HOST_IP|HF_(HOME|HUB_CACHE)"
 )
 # vLLM's, of what tells how many ranks there are and which of them this is.
-_SHORT = {"-n": "--nnodes", "-r": "--node-rank", "-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size"}
+_SHORT = {"-n": "--nnodes", "-r": "--node-rank", "-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size",
+          "-dp": "--data-parallel-size", "-dpl": "--data-parallel-size-local"}  # fmt: skip
 # Findings of an import that say nothing to an owner of what runs.
 _SILENT = ("import-planned", "import-config", "import-image")
 _OUR_WAY = frozenset({"host", "port", "model", "model-path", "served-model-name", "config", "middleware", "api-key",
@@ -76,8 +77,9 @@ def adopted(readings: Mapping[str, Reading], library: Library) -> tuple[dict[str
 
 def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
     """Why a server can't be declared; empty where it can."""
-    if missing:
-        return f"{where}: {missing} of its ranks run on hosts that were not read; name these, too: -e host=a,b"
+    options = _options(serving["words"])
+    if why := _apart(options, missing):
+        return f"{where}: {why}"
     if any(
         re.search(r"\{[{%#]", text) for text in (model, serving["folder"], *serving["words"], *serving["env"].values())
     ):
@@ -86,13 +88,23 @@ def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
         return (
             f"{where}: a server of {serving['engine']} is not taken over; write it as docs/reference/engines.md shows"
         )
-    if not model and (file := _first(_options(serving["words"]), "config")):
+    if not model and (file := _first(options, "config")):
         return f"{where}: its model and options stand in {file}; write it by hand: docs/how-to/guide.md"
     if not _repository(serving, model):
         of_folder = f" (here {serving['folder']})" if serving["folder"] not in ("", model) else ""
         kind = "file" if model.endswith(".gguf") else "folder"
         return f"{where}: {model or 'its model'} is a {kind}{of_folder}; gb10.fleet.recipe_new makes a recipe of it"
     return ""
+
+
+def _apart(options: Mapping[str, Sequence[str]], missing: int) -> str:
+    """Why a server's ranks or its port can't be known; empty where they are."""
+    if missing:
+        return f"{missing} of its ranks run on hosts that were not read; name these, too: -e host=a,b"
+    if _count(options, "data-parallel-size") > _count(options, "data-parallel-size-local", "data-parallel-size"):
+        return "its data-parallel ranks run on several hosts; write a service with replicas: docs/how-to/guide.md"
+    own_port = _first(options, "port") == "0"
+    return "it listens on a port of its own choice; start it with a fixed one, and run this again" if own_port else ""
 
 
 def _repository(serving: Serving, model: str) -> str:
