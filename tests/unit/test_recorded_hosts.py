@@ -366,6 +366,9 @@ def test_files_of_networkd_and_ifupdown_are_read(tmp_path: Path, monkeypatch: py
     for name in ("network/10-fast.network", "interfaces", "interfaces.d/fast"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("iface enp1s0f0np0 inet static\n")
+    up = "[Match]\nName=enp1s0f0np0\n[Network]\nDHCP=no\nLinkLocalAddressing=no\n"
+    (tmp_path / "network/90-ports-up.network").write_text(up)
+    (tmp_path / "network/10-fast.network").write_text("[Match]\nName=enp1s0f0np0\n[Network]\nAddress=10.0.0.1/24\n")
     below = str(tmp_path).lstrip("/")
     monkeypatch.setattr(probe_files, "NETPLAN_FOLDERS", ())
     monkeypatch.setattr(probe_files, "PROFILES", str(tmp_path / "none"))

@@ -22,6 +22,9 @@ TEXT_LIMIT = 1 << 16
 PROFILES = "/etc/NetworkManager/system-connections"
 # Files by which other programs than netplan configure interfaces: systemd-networkd and ifupdown.
 OTHER_NETWORKS = ("etc/systemd/network/*.network", "etc/network/interfaces", "etc/network/interfaces.d/*")
+_GIVES_ADDRESSES = re.compile(
+    r"(?mi)^\s*(address\s*=|dhcp\s*=\s*(?!no|false)\w|iface\s+\S+\s+inet6?\s+(static|dhcp|auto))"
+)
 NETPLAN_FOLDERS = ("/lib/netplan", "/etc/netplan", "/run/netplan")
 
 
@@ -132,8 +135,10 @@ def read_netplan(interfaces: Mapping[str, str]) -> list[dict[str, Any]]:
     interfaces: name -> MAC address, may be empty.
     """
     paths = [path for folder in NETPLAN_FOLDERS for path in sorted(Path(folder).glob("*.yaml"))]
-    others = [path for pattern in OTHER_NETWORKS for path in sorted(Path("/").glob(pattern))]
-    paths += [path for path in (*sorted(Path(PROFILES).glob("*")), *others) if path.is_file()]
+    paths += [path for path in sorted(Path(PROFILES).glob("*")) if path.is_file()]
+    others = [path for pattern in OTHER_NETWORKS for path in sorted(Path("/").glob(pattern)) if path.is_file()]
+    # a file that only brings a link up is in nobody's way
+    paths += [path for path in others if _GIVES_ADDRESSES.search(path.read_text("utf-8", "replace"))]
     found = [(path, claims(path.read_text("utf-8", "replace"), interfaces)) for path in paths]
     return [{**_file(path, None, True), "path": str(path), "claims": [*lines], "lines": lines} for path, lines in found]
 
