@@ -70,17 +70,6 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", text)]
 
 
-@rule("R017")
-def qwen35_too_early(launch: Launch) -> Hits:
-    """A Qwen3.5 or 3.6 model before 0.17.0, or in an image with Transformers 4."""
-    qwen = (launch.model.architecture or "").startswith("Qwen3_5") or launch.model.family in ("qwen3.5", "qwen3.6")
-    transformers = launch.image.transformers if launch.image else None
-    if qwen and launch.before("0.17.0"):
-        yield Hit("model", launch.model.architecture or launch.model.repository)
-    elif qwen and transformers is not None and transformers < 5:
-        yield Hit("image", f"Transformers {transformers}")
-
-
 @rule("R021")
 def ngc_2511_tokenizer(launch: Launch) -> Hits:
     """NGC 25.11 with a Qwen tokenizer and no patched vllm."""

@@ -15,14 +15,6 @@ def _tokens(launch: Launch) -> int | None:
     return int(text) if text.isdigit() and len(text) < 10 else None
 
 
-@rule("R070")
-def dflash_on_quantized(launch: Launch) -> Hits:
-    """DFlash for an NVFP4 or FP8 target in a stock image."""
-    quantized = launch.model.nvfp4 or launch.model.fp8
-    if launch.method == "dflash" and quantized and launch.family in ("upstream", "ngc"):
-        yield Hit("model", launch.model.quant_algo or "FP8")
-
-
 @rule("R071")
 def other_models_drafter(launch: Launch) -> Hits:
     """A drafter that was trained for another model."""

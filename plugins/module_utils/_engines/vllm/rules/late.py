@@ -34,10 +34,3 @@ def swap_space(launch: Launch) -> Hits:
     space = (launch.number("--swap-space") or 0) * _GIB * (launch.number("--tensor-parallel-size") or 1)
     if space > 0.7 * launch.host.memory_bytes:
         yield Hit(argv("--swap-space"), f"{space / _GIB:.0f} GiB")
-
-
-@rule("L16")
-def hybrid_in_group(launch: Launch) -> Hits:
-    """A hybrid model over several hosts."""
-    if launch.spread and launch.model.hybrid:
-        yield Hit("model", launch.model.repository or "hybrid")
