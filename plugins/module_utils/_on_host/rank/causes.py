@@ -42,8 +42,7 @@ _KINDS = r"""
 Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
    OCI runtime(?!.*nvidia-container).*(?:apparmor|[/ \"]cgroup)
 more context is asked for than the model or the KV pool holds -> lower workload.context, or give the pool more memory
-   greater than the derived|max seq len \(|can be stored in KV cache|longer than the (?:model|derived)
-   Impossible to fit
+   greater than the derived|max seq len \(|can be stored in KV cache|longer than the (?:model|derived)|Impossible to fit
    context length .*(?:greater|longer|exceeds)|exceeds? .*max_position|KV cache is needed|max_seq_len.*(?:exceed|large)
 a file of the model is damaged or cut off -> run site.yml, which brings files that are missing or damaged
    SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file
@@ -67,8 +66,7 @@ the model's folder is not there, or its config or tokenizer can't be read
    EOF while parsing|Expecting value: line|config file exists|sentencepiece|tiktoken
    model.*(?:path|folder|directory).*(?:not exist|not found)
 it asks the hub for a model, and does not reach it -> name models by what the recipe brings; site.yml fetches them
-   LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg
-   gated repo
+   LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg|gated repo
    (?:[Ee]rror|[Ff]ailed|[Uu]nable|[Cc]annot|[Cc]ould not) (?:to )?(?:be )?download|GatedRepo|RepositoryNotFound
    Client Error: |(?<!load it from 'https://)huggingface\.co(?!/docs)|NameResolutionError|MaxRetryError
 the model brings code of its own, which the recipe does not allow
@@ -166,8 +164,7 @@ a process of Ray ended -> the other ranks may say why: `ansible-playbook gb10.fl
 a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other ranks, gb10.fleet.doctor the fabric
    GCS (?:at|server|within)|get system config
    [Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)
-   connect\(\) timed out|Timed out initializing
-   ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
+   connect\(\) timed out|Timed out initializing|ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
    (?:client socket|wait|rendezvous).* ?time(?:d ?|-)out|DistNetworkError|DistStoreError|Timed out (?:after|waiting)
    connectFullMesh|with raylet|timed out during startup|start GCS|start one or more daemons
    RendezvousTimeout|wait timeout after|store->get|Ray cluster|ray instance|bootstrap
@@ -185,9 +182,7 @@ the image's release does not know the model -> take an image of a release that h
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
    tensor a .* must match|(?:missing|find) tensor|[Ii]nput tensor|same dtype|mat1 and mat2|rope_scaling|LoRA weight
-   disabling jinja
-   number of tensors|loading model vocabulary|not found in model
-   vocab type must match
+   disabling jinja|number of tensors|loading model vocabulary|not found in model|vocab type must match
    wrong (?:array |element )*type|loaded_weight|param_data|Missing key|Unexpected key|load weight|weights of size
    (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute|^KeyError:\s
    No \w+ layers found
