@@ -7,7 +7,7 @@ short_description: What a run does, a line a play
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Prints the name of each play, what this collection has to say, and what failed as Ansible's own callback does.
+  - Prints the name of each play, the words of this collection, and what failed as Ansible's own callback does.
     Tasks that went well are no lines, and there is no recap.
   - The command C(gb10) uses it. For a run of your own write C(ANSIBLE_STDOUT_CALLBACK=gb10.fleet.brief).
 extends_documentation_fragment:

@@ -22,7 +22,7 @@ options:
     type: path
     required: true
   unconverged:
-    description: By host of the run why it has to be converged; of one without a reason nothing is looked at.
+    description: By host of the run why it must be converged; of one without a reason nothing is looked at.
     type: dict
     required: true
   readings:

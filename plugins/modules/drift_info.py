@@ -24,7 +24,7 @@ options:
   salt:
     description:
       - What digests of secrets are made with, the same for all hosts of a run and kept from everybody, so that secrets
-        that have to be the same on several hosts can be compared. Without it each host gets one of its own.
+        that must be the same on several hosts can be compared. Without it each host gets one of its own.
     type: str
     default: ""
 extends_documentation_fragment:

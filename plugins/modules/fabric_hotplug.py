@@ -28,7 +28,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 restart_needed:
-  description: Whether the machine has to be started anew for it.
+  description: Whether the machine must be started anew for it.
   returned: success
   type: bool
 """

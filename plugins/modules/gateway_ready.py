@@ -7,10 +7,10 @@ short_description: Test a host's gateway, or a client of it, as people use it
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Asks the gateway over TLS as a client does. Without a key it has to refuse, with the first client's it has to list
+  - Asks the gateway over TLS as a client does. Without a key it must refuse, with the first client's it must list
     the planned models, and bring an answer of each that is asked in JSON.
-  - Or uses O(client) as people do, on its host. Open WebUI has to let its first account in, to list the gateway's
-    models, and to bring an answer of one. Hermes Agent has to refuse who has no key, and to answer who has.
+  - Or uses O(client) as people do, on its host. Open WebUI must let its first account in, list the gateway's
+    models, and bring an answer of one. Hermes Agent must refuse a client without its key, and answer one with it.
   - Waits some seconds for a gateway that has just read its files, and some minutes for a client that
     starts for the first time.
 options:

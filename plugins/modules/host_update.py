@@ -39,7 +39,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 restart:
-  description: Whether the host has to restart now.
+  description: Whether the host must restart now.
   returned: success
   type: bool
 units:

@@ -20,7 +20,7 @@ options:
     type: path
     required: true
   adopt:
-    description: V(true) declares the services that run there as well, V(false) not even the cables' network as it is.
+    description: V(true) declares the services that run there also, V(false) not even the cables' network as it is.
       Without it the network is declared as it is, and services are written as comments.
     type: bool
   tried:

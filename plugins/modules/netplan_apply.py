@@ -29,7 +29,7 @@ options:
     default: {}
   interfaces:
     description:
-      - What has to be there afterwards. An interface that differs is set right also when the file is as it should be.
+      - What must be there afterwards. An interface that differs is set right also when the file is as it should be.
       - Each is a map with C(name), C(address) (its one IPv4 address with prefix, or null) and C(mtu) (in bytes, or
         null). What is null is not looked at, and other keys neither.
     type: list

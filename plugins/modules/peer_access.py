@@ -9,7 +9,7 @@ description:
   - Where there are readers, makes an account (C(gb10-peer)) whose SSH keys may start one program, as root and without
     arguments, and nothing else. The program and the account's rule for sudo are files of the host's slice of the plan.
   - Pins the SSH host keys of the hosts that this one reads from, by their inventory names.
-  - A host that is left out of O(readers) can't log in any more. Without any, the program and the rule go as well; but
+  - A host that is left out of O(readers) can't log in any more. Without any, the program and the rule go also; but
     whom another inventory lets in is left alone.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes

@@ -8,7 +8,7 @@ description:
   - Computes, on the controller and from the inventory alone, every decision for every host and service, and what is
     wrong with the declaration. Reaches no host.
   - Reads C(fleet_services), C(fleet_fabric), C(fleet_firewall), C(fleet_name), C(fleet_host) and
-    C(fleet_recipe_dirs) of all hosts, so that hosts outside of C(--limit) are planned as well.
+    C(fleet_recipe_dirs) of all hosts, so that hosts outside of C(--limit) are planned also.
   - What hosts have shown makes its figures exact and decides nothing. It comes from the folder C(observed) beside the
     inventory, which the role P(gb10.fleet.verify#role) writes.
   - Fails when an error concerns a host of this run.
@@ -30,7 +30,7 @@ options:
     description:
       - Which services the run is about. V(fleet) is every service and every host of the run.
       - V(any) is every service and V(groups) those on several hosts, both narrowed by O(service). V(one) is the service
-        that O(service) has to name.
+        that O(service) must name.
     type: str
     choices: [fleet, any, groups, one]
     default: fleet

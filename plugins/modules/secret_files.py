@@ -8,7 +8,7 @@ version_added: 0.1.0
 description:
   - Makes each secret file of the controller's file that the slice names, and writes it where it differs, in one call.
   - Shows no content, neither in a diff nor in a log.
-  - In check mode a secret that an earlier task would make on the controller counts as one that has to be written.
+  - In check mode a secret that an earlier task would make on the controller counts as one that must be written.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:

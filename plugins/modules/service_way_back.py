@@ -9,7 +9,7 @@ description:
   - Before a rollout changes a service, its files on this host are kept in a folder that root alone reads. Where the new
     definition does not prove itself, they come back; files that it brought go.
   - What is kept already, by a run that was cut off, stays, since what lies there now may be new in part.
-  - Starts and stops nothing. Images and weights are not kept here, and the earlier ones have to be on the host still. A
+  - Starts and stops nothing. Images and weights are not kept here, and the earlier ones must be on the host still. A
     name that stands for another image now is given back to the earlier one.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes

@@ -28,7 +28,7 @@ options:
     type: dict
     default: {}
   least:
-    description: How fast a service has to be, as a part of its speed before.
+    description: How fast a service must be, as a part of its speed before.
     type: float
     default: 0.7
 """

@@ -109,7 +109,7 @@ point:
   returned: V(begin)
   type: dict
 most:
-  description: Over how many runs a playbook has to loop.
+  description: Over how many runs a playbook must loop.
   returned: V(begin)
   type: int
 over:

@@ -6,7 +6,7 @@ short_description: List the reasons why each host must be converged
 version_added: 0.2.0
 description:
   - A host on which every role would find all as the plan says needs no role. Whatever is not certain is a reason.
-  - Hosts that depend on each other have to be converged together.
+  - Hosts that depend on each other must be converged together.
   - Refuses a run that C(--tags) or C(--skip-tags) limits to roles which need another role first.
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
@@ -38,7 +38,7 @@ options:
     type: bool
     default: false
   staging:
-    description: Only whether images or models have to be brought.
+    description: Only whether images or models must be brought.
     type: bool
     default: false
 """

@@ -10,7 +10,7 @@ description:
     reads what can be put back and the record of an update that was cut off.
 options:
   units:
-    description: Units of services. Whether they run or would at boot is read as well.
+    description: Units of services. Whether they run or would at boot is read also.
     type: list
     elements: str
     default: []
