@@ -46,3 +46,12 @@ def test_what_is_shown_as_a_word_is_asked_of_this_moment(board: dashboards.Dashb
         for target in panel["targets"]:
             assert target["instant"] is (panel["type"] == "stat")
             assert target["range"] is not target["instant"]
+
+
+def test_a_state_is_a_word_and_the_worst_comes_first() -> None:
+    board = next(board for board in BOARDS if board.name == "gb10-fleet")
+    serving = json.loads(dashboards.as_text(board))["panels"][0]
+    (mapping,) = serving["fieldConfig"]["defaults"]["mappings"]
+    shown = {value: (row["text"], row["color"]) for value, row in mapping["options"].items()}
+    assert shown == {"0": ("not serving", "red"), "1": ("serving", "green")}
+    assert serving["targets"][0]["expr"].startswith("sort(")
