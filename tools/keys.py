@@ -19,12 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "collections")]
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec, expectation  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.described import (  # noqa: E402
-    ANY,
-    Key,
-    described,
-    inventory_spec,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.described import ANY, Key, described, inventory_spec  # noqa: E402
 
 SCHEMA = "https://raw.githubusercontent.com/gb10-fleet/gb10.fleet/main/data/inventory.schema.json"
 EDITORS = f"# yaml-language-server: $schema={SCHEMA}"

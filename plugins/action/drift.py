@@ -30,11 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expec
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import earlier
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import head, run_of, watched
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import (
-    EXIT_CODES,
-    Reading,
-    compare,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import EXIT_CODES, Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.document import Document, History
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.formats import junit, prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.history import parse, remember

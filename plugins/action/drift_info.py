@@ -54,12 +54,7 @@ def _deep(days: int, host: str, folder: Path) -> dict[str, Any]:
     # the action `drift` sets aside one that can't be read, and says so once
     history, _why = own_files.look(folder / HISTORY, parse)
     read = history["read"] if history else {}
-    return {
-        "days": days,
-        "today": int(time.time() // 86400),
-        "seconds": DEEP_SECONDS,
-        "seen": read.get(host, {}),
-    }
+    return {"days": days, "today": int(time.time() // 86400), "seconds": DEEP_SECONDS, "seen": read.get(host, {})}
 
 
 def _silent(why: str) -> dict[str, Any]:

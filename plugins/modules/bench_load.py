@@ -60,8 +60,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.load 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"load": {"type": "dict", "required": True}, "point": {"type": "dict"}},
-        supports_check_mode=True,
+        argument_spec={"load": {"type": "dict", "required": True}, "point": {"type": "dict"}}, supports_check_mode=True
     )
     asked, point = module.params["load"], module.params["point"]
     if module.check_mode and point:

@@ -191,12 +191,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import STATE
-from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import (
-    ARGUMENTS,
-    LOCKS,
-    Progress,
-    held,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import ARGUMENTS, LOCKS, Progress, held
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker, LocalImage
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import ImageStep, Wanted
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.store import ImageStore

@@ -42,8 +42,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hotplu
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"state": {"type": "str", "choices": ["off", "keep"], "required": True}},
-        supports_check_mode=True,
+        argument_spec={"state": {"type": "str", "choices": ["off", "keep"], "required": True}}, supports_check_mode=True
     )
     marker, disabled, record = Path(MARKER), Path(DISABLED), Path(layout.HOTPLUG)
     off = module.params["state"] == "off"

@@ -144,12 +144,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import CACHES, MODELS, STATE
-from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import (
-    ARGUMENTS,
-    LOCKS,
-    Progress,
-    held,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import ARGUMENTS, LOCKS, Progress, held
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import modules
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import PEER
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places

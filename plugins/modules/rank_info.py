@@ -50,8 +50,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.rank
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"services": {"type": "list", "elements": "dict", "required": True}},
-        supports_check_mode=True,
+        argument_spec={"services": {"type": "list", "elements": "dict", "required": True}}, supports_check_mode=True
     )
     try:
         ranks = read_ranks(partial(module.run_command, handle_exceptions=False), module.params["services"])

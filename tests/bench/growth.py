@@ -327,10 +327,7 @@ def main() -> int:
         rows = [json.loads(line) for line in options.read.read_text().splitlines()]
     else:
         rows, sizes = [], [int(size) for size in options.hosts.split(",")]
-        with (
-            tempfile.TemporaryDirectory(prefix="gb10-growth-") as folder,
-            StandIns(Path(folder), max(sizes)) as hosts,
-        ):
+        with tempfile.TemporaryDirectory(prefix="gb10-growth-") as folder, StandIns(Path(folder), max(sizes)) as hosts:
             for row in measured(hosts, options.playbooks.split(","), sizes):
                 print(json.dumps(row), flush=True)
                 rows.append(row)

@@ -164,14 +164,7 @@ SEEDS = [
         task=BOOT,
     ),
     edited(
-        "supervisor",
-        "titan",
-        RANK,
-        "file-content",
-        "sha256",
-        "sha256",
-        f"echo '# mine' >> {RANK}",
-        task=SUPERVISOR,
+        "supervisor", "titan", RANK, "file-content", "sha256", "sha256", f"echo '# mine' >> {RANK}", task=SUPERVISOR
     ),
     edited(
         "rank-file",

@@ -66,7 +66,7 @@ def test_a_rate_a_depth_and_images_are_swept(owner: Owner) -> None:
     path = max(owner.kept.glob("chat-*.json"), key=lambda one: one.stat().st_mtime)
     run = json.loads(path.read_text("utf-8"))
     assert [point["name"] for point in run["points"]] == [
-        *("64 tokens x 1", "64 tokens, 4/s", "64 tokens after 64 x 1", "64 tokens, 64x32 x 1"),
+        *("64 tokens x 1", "64 tokens, 4/s", "64 tokens after 64 x 1", "64 tokens, 64x32 x 1")
     ]
     assert all(2 < value < 6 for value in run["shown"]["64 tokens, 4/s"]["requests/s"])
 

@@ -39,10 +39,7 @@ def _service(host: str, port: int) -> dict[str, Any]:
         "listen": "127.0.0.1",
         "workload": {"max_model_len": 1024, "max_num_seqs": 8, "pool": "256 MiB"},
         "silence": {"catalogue-unknown-variable": "the stand-in's own"},
-        "env": {
-            "VLLM_STAND_IN_DECODE_SECONDS": f"{1 / TOKENS_S:.4f}",
-            "VLLM_STAND_IN_SLOW_PORT": f"8000={TIMES:.3f}",
-        },
+        "env": {"VLLM_STAND_IN_DECODE_SECONDS": f"{1 / TOKENS_S:.4f}", "VLLM_STAND_IN_SLOW_PORT": f"8000={TIMES:.3f}"},
         "image": {
             "reference": "gb10-lab/vllm-stand-in:0.32.0",
             "family": "upstream",

@@ -170,10 +170,7 @@ class Owner:
 @pytest.fixture(scope="session")
 def owner() -> Iterator[Owner]:
     need_lab()
-    with (
-        lab_of("--share", images.stand_in_share()) as fleet,
-        tempfile.TemporaryDirectory(prefix="gb10-owner-") as own,
-    ):
+    with lab_of("--share", images.stand_in_share()) as fleet, tempfile.TemporaryDirectory(prefix="gb10-owner-") as own:
         found = Owner(fleet, Path(own), {host: {*map(int, fleet.root(host, LISTENED).split())} for host in HOSTS})
         found.make()
         ask_for_passwords(fleet, found.secrets["sudo"])

@@ -48,10 +48,7 @@ class Fleet:
     def lab(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """``lab -d DIRECTORY ...``; a failure is a failed test that shows what was said."""
         result = subprocess.run(
-            [str(COMMAND), "-d", str(self.directory), *arguments],
-            check=False,
-            text=True,
-            capture_output=True,
+            [str(COMMAND), "-d", str(self.directory), *arguments], check=False, text=True, capture_output=True
         )
         assert not check or result.returncode == 0, f"lab {' '.join(arguments)}: {result.stdout}{result.stderr}"
         return result

@@ -18,10 +18,7 @@ _HOST_NAME = re.compile(r"[a-z][a-z0-9-]{0,14}")
 _RATE = re.compile(r"[1-9][0-9]*[kmg]bit")
 
 # NVIDIA's names: a QSFP port has two halves, each its own interface and RDMA device.
-PORT_HALVES = {
-    0: ("enp1s0f0np0", "enP2p1s0f0np0"),
-    1: ("enp1s0f1np1", "enP2p1s0f1np1"),
-}
+PORT_HALVES = {0: ("enp1s0f0np0", "enP2p1s0f0np0"), 1: ("enp1s0f1np1", "enP2p1s0f1np1")}
 RDMA_DEVICES = {
     "rocep1s0f0": "enp1s0f0np0",
     "roceP2p1s0f0": "enP2p1s0f0np0",

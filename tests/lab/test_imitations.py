@@ -79,10 +79,7 @@ def test_kernel_settings_are_there_even_where_this_kernel_lacks_them(fleet: Flee
 
 def test_kernel_settings_can_be_set_and_a_boot_resets_them(fleet: Fleet) -> None:
     machine = Path("/proc/sys/vm/swappiness").read_text()
-    fleet.root(
-        HOST,
-        "sysctl -w vm.swappiness=1 vm.dirty_bytes=268435456 && echo 3 > /proc/sys/vm/drop_caches",
-    )
+    fleet.root(HOST, "sysctl -w vm.swappiness=1 vm.dirty_bytes=268435456 && echo 3 > /proc/sys/vm/drop_caches")
     assert fleet.root(HOST, "sysctl -n vm.swappiness vm.dirty_bytes") == "1\n268435456\n"
     assert Path("/proc/sys/vm/swappiness").read_text() == machine
     fleet.root(HOST, "echo 'vm.dirty_background_bytes = 134217728' > /etc/sysctl.d/60-test.conf; sysctl --system")

@@ -155,10 +155,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "R031": (serve(QWEN_VL, "0.11.0"), serve(QWEN_VL, "0.11.0", env={"VLLM_ATTENTION_BACKEND": "TRITON_ATTN"})),
     "R032": (
         serve(PLAIN, env={"VLLM_ENCODER_CACHE_TOKENS": "131072"}),
-        serve(
-            PLAIN,
-            env={"VLLM_MAX_AUDIO_CLIP_FILESIZE_MB": "25"},
-        ),
+        serve(PLAIN, env={"VLLM_MAX_AUDIO_CLIP_FILESIZE_MB": "25"}),
     ),
     "R033": (serve(f"{PLAIN} --speculative-disable-by-batch-size 32"), serve(PLAIN)),
     "R034": (serve(f"{PLAIN} --max-num-partial-prefills 2", "0.26.0"), serve(PLAIN, "0.26.0")),
@@ -184,10 +181,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "R045": (serve(f"{QWEN36_DENSE} --quantization modelopt"), serve(QWEN36_DENSE)),
     "R047": (serve(QWEN36, "0.19.1"), serve(f"{QWEN36} --moe-backend marlin", "0.19.1")),
     "R048": (serve(GEMMA_MOE, "0.19.1"), serve(f"{GEMMA_MOE} --moe-backend marlin", "0.19.1")),
-    "R050": (
-        serve(f"{QWEN35} --moe-backend marlin"),
-        serve(f"{QWEN35} --moe-backend flashinfer_cutlass"),
-    ),
+    "R050": (serve(f"{QWEN35} --moe-backend marlin"), serve(f"{QWEN35} --moe-backend flashinfer_cutlass")),
     "R052": (serve(NANO, "0.22.0"), serve(f"{NANO} --linear-backend marlin", "0.22.0")),
     "R053": (serve(GEMMA, "0.19.1"), serve(GEMMA, "0.20.0")),
     "R054": (serve(QWEN35_FP8, "0.19.1"), serve(QWEN35_FP8, "0.19.1", env={"VLLM_TEST_FORCE_FP8_MARLIN": "1"})),
@@ -242,10 +236,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     ),
     "R076": (serve(f"{PLAIN} {NGRAM} --async-scheduling"), serve(f"{QWEN36} {MTP} --async-scheduling")),
     "R077": (serve(f"{PLAIN} {draft(method='suffix')}"), serve(f"{PLAIN} {NGRAM}")),
-    "R078": (
-        serve(f"{SUPER} {MTP} --enable-auto-tool-choice --tool-call-parser qwen3_coder"),
-        serve(f"{SUPER} {MTP}"),
-    ),
+    "R078": (serve(f"{SUPER} {MTP} --enable-auto-tool-choice --tool-call-parser qwen3_coder"), serve(f"{SUPER} {MTP}")),
     "R079": (serve(f"{QWEN36} {MTP}"), serve(f"{QWEN36_DENSE} {MTP}")),
     # prefix
     "R081": (serve(QWEN36, "0.27.1"), serve(QWEN36, "0.28.0")),
@@ -353,28 +344,16 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     ),
     "R116": (
         serve(GEMMA, service={"reasoning": True}),
-        serve(
-            f"""{GEMMA} --default-chat-template-kwargs '{{"enable_thinking": true}}'""",
-            service={"reasoning": True},
-        ),
+        serve(f"""{GEMMA} --default-chat-template-kwargs '{{"enable_thinking": true}}'""", service={"reasoning": True}),
     ),
     "R117": (
         run("vllm/vllm-openai:gemma4-cu130", f"{GEMMA} --reasoning-parser gemma4"),
         run("vllm/vllm-openai:v0.20.0", f"{GEMMA} --reasoning-parser gemma4"),
     ),
     "R118": (serve(f"{GEMMA} -tp 8"), serve(f"{GEMMA} -tp 1")),
-    "R119": (
-        serve(f"{GEMMA_MOE} -tp 2", group=PAIR),
-        serve(f"{GEMMA_MOE} -tp 2 --enable-expert-parallel", group=PAIR),
-    ),
-    "R120": (
-        serve(f"{QWEN36} -tp 2", group=PAIR),
-        serve(f"{QWEN36} -tp 2 --enable-expert-parallel", group=PAIR),
-    ),
-    "R121": (
-        serve(f"{OMNI} --allowed-local-media-path=/"),
-        serve(f"{OMNI} --allowed-local-media-path=/media"),
-    ),
+    "R119": (serve(f"{GEMMA_MOE} -tp 2", group=PAIR), serve(f"{GEMMA_MOE} -tp 2 --enable-expert-parallel", group=PAIR)),
+    "R120": (serve(f"{QWEN36} -tp 2", group=PAIR), serve(f"{QWEN36} -tp 2 --enable-expert-parallel", group=PAIR)),
+    "R121": (serve(f"{OMNI} --allowed-local-media-path=/"), serve(f"{OMNI} --allowed-local-media-path=/media")),
     "R122": (
         serve(QWEN_VL, service={"video": False}),
         serve(f"""{QWEN_VL} --limit-mm-per-prompt '{{"video": 0}}'""", service={"video": False}),
@@ -391,10 +370,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     # storage
     "R127": (serve(PLAIN, mounts=[]), serve(PLAIN, mounts=CACHE)),
     "R128": (serve(PLAIN, model={"cached": False}), serve("/models/own", model={"cached": False})),
-    "R129": (
-        serve(PLAIN, model={"cached": True}),
-        serve(PLAIN, env={"HF_HUB_OFFLINE": "1"}, model={"cached": True}),
-    ),
+    "R129": (serve(PLAIN, model={"cached": True}), serve(PLAIN, env={"HF_HUB_OFFLINE": "1"}, model={"cached": True})),
     "R130": (
         serve(PLAIN, host={"resolves_hub": False}),
         serve(PLAIN, host={"resolves_hub": False}, env={"HF_HUB_OFFLINE": "1"}),
@@ -461,9 +437,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "R153": (
         serve(f"{PLAIN} -tp 2 --distributed-executor-backend ray", group=PAIR),
         serve(
-            f"{PLAIN} -tp 2 --distributed-executor-backend ray",
-            group=PAIR,
-            env={"RAY_memory_monitor_refresh_ms": "0"},
+            f"{PLAIN} -tp 2 --distributed-executor-backend ray", group=PAIR, env={"RAY_memory_monitor_refresh_ms": "0"}
         ),
     ),
     "R158": (
@@ -512,10 +486,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{QWEN36} --no-enable-chunked-prefill", "0.28.0"),
         serve(f"{QWEN36} --no-enable-chunked-prefill --no-enable-prefix-caching", "0.28.0"),
     ),
-    "X18": (
-        run("vllm/vllm-openai:v0.32.0", PLAIN, env=RING),
-        run("vllm/vllm-openai:v0.33.0", PLAIN, env=RING),
-    ),
+    "X18": (run("vllm/vllm-openai:v0.32.0", PLAIN, env=RING), run("vllm/vllm-openai:v0.33.0", PLAIN, env=RING)),
     "X19": (
         serve(f"{PLAIN} --kv-offloading-size 8", "0.28.0", env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
         serve(f"{PLAIN} --kv-offloading-size 8", "0.28.0", env={"PYTORCH_CUDA_ALLOC_CONF": "garbage_collection:0.8"}),
@@ -530,18 +501,12 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(PLAIN, model={"config": {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 64}}}),
     ),
     "X20": (serve(f"{PLAIN} --enable-sleep-mode"), serve(PLAIN)),
-    "X17": (
-        serve(f"{PLAIN} --cpu-offload-gb 90"),
-        serve(f"{PLAIN} --cpu-offload-gb 0"),
-    ),
+    "X17": (serve(f"{PLAIN} --cpu-offload-gb 90"), serve(f"{PLAIN} --cpu-offload-gb 0")),
     "X25": (
         serve(f"{QWEN36} --tool-call-parser qwen3_xml"),
         serve("Qwen/Qwen3.6-35B-A3B-FP8 --tool-call-parser qwen3_xml"),
     ),
-    "X26": (
-        serve(f"{QWEN36_DENSE} {MTP} --enable-prefix-caching", "0.27.1"),
-        serve(f"{QWEN36_DENSE} {MTP}", "0.27.1"),
-    ),
+    "X26": (serve(f"{QWEN36_DENSE} {MTP} --enable-prefix-caching", "0.27.1"), serve(f"{QWEN36_DENSE} {MTP}", "0.27.1")),
     "X27": (
         serve(f"{PLAIN} {NGRAM} --kv-cache-dtype turboquant_k8v4", "0.27.1"),
         serve(f"{PLAIN} {NGRAM} --kv-cache-dtype turboquant_k8v4 {PIECEWISE}", "0.27.1"),
@@ -550,26 +515,14 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{QWEN36} {draft(method='eagle3', model='a/Eagle3-NVFP4', num_speculative_tokens=3)}", "0.28.0"),
         serve(f"{QWEN36} {draft(method='eagle3', model='a/Eagle3-FP8', num_speculative_tokens=3)}", "0.28.0"),
     ),
-    "X29": (
-        serve(f"{PLAIN} {FUSED}", "0.28.0"),
-        serve(f"{PLAIN} {FUSED}", "0.28.0", host={"sm": 100}),
-    ),
+    "X29": (serve(f"{PLAIN} {FUSED}", "0.28.0"), serve(f"{PLAIN} {FUSED}", "0.28.0", host={"sm": 100})),
     "X30": (
         serve(f"{QWEN36_DENSE} {MTP} --enable-prefix-caching", "0.28.0"),
         serve(f"{QWEN36_DENSE} {MTP} --enable-prefix-caching --no-async-scheduling", "0.28.0"),
     ),
-    "X34": (
-        serve(f"{PLAIN} --offload-group-size 8", "0.28.0"),
-        serve(f"{PLAIN} --offload-group-size 0", "0.28.0"),
-    ),
-    "X35": (
-        serve(f"""{PLAIN} --speculative-config '{{"num_speculative_tokens": 3}}'"""),
-        serve(f"{PLAIN} {NGRAM}"),
-    ),
-    "X33": (
-        serve(f"{QWEN36_DENSE} {MTP} {NIXL}", "0.28.0"),
-        serve(f"{QWEN36_DENSE} {NIXL}", "0.28.0"),
-    ),
+    "X34": (serve(f"{PLAIN} --offload-group-size 8", "0.28.0"), serve(f"{PLAIN} --offload-group-size 0", "0.28.0")),
+    "X35": (serve(f"""{PLAIN} --speculative-config '{{"num_speculative_tokens": 3}}'"""), serve(f"{PLAIN} {NGRAM}")),
+    "X33": (serve(f"{QWEN36_DENSE} {MTP} {NIXL}", "0.28.0"), serve(f"{QWEN36_DENSE} {NIXL}", "0.28.0")),
     "X31": (
         serve(f"{QWEN36} --enable-eplb --enable-expert-parallel"),
         serve(f"{QWEN36} --enable-eplb --enable-expert-parallel -tp 2", group=PAIR),
@@ -578,10 +531,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{PLAIN} --quantization awq", model={"config": {"architectures": ["Qwen3ForCausalLM"]}}),
         serve(f"{PLAIN} --quantization fp8", model={"config": {"architectures": ["Qwen3ForCausalLM"]}}),
     ),
-    "X16": (
-        serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.24.0"),
-        serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.33.0"),
-    ),
+    "X16": (serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.24.0"), serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.33.0")),
     "K4": (
         serve(NANO, "0.20.0", service={"kv_blocks": 351}),
         serve(f"{NANO} --max-num-seqs 256", "0.20.0", service={"kv_blocks": 351}),
@@ -589,9 +539,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "K5": (
         serve(f"{QWEN36} --enable-prefix-caching", "0.20.0", service={"kv_block_size": 2096}),
         serve(
-            f"{QWEN36} --enable-prefix-caching --max-num-batched-tokens 8192",
-            "0.20.0",
-            service={"kv_block_size": 2096},
+            f"{QWEN36} --enable-prefix-caching --max-num-batched-tokens 8192", "0.20.0", service={"kv_block_size": 2096}
         ),
     ),
     "K6": (

@@ -317,15 +317,7 @@ def test_jobs_follow_the_memory_that_is_free(available_gib: float, jobs: int) ->
 
 def printed(step: str, *lines: str, end: str) -> list[str]:
     """The end of what BuildKit 0.12 prints."""
-    return [
-        *lines,
-        "------",
-        f" > [2/2] {step}:",
-        *lines,
-        "------",
-        "Dockerfile:2",
-        f"ERROR: failed to solve: {end}",
-    ]
+    return [*lines, "------", f" > [2/2] {step}:", *lines, "------", "Dockerfile:2", f"ERROR: failed to solve: {end}"]
 
 
 ENDED = 'process "/bin/sh -c make" did not complete successfully: exit code: '

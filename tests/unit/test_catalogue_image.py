@@ -75,10 +75,7 @@ def test_an_image_is_read_once(engine: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "reference, package, expected",
-    [
-        ("vllm:other", None, "pull or load it first"),
-        ("vllm:nightly", "/opt/vllm", "no package vllm"),
-    ],
+    [("vllm:other", None, "pull or load it first"), ("vllm:nightly", "/opt/vllm", "no package vllm")],
 )
 def test_what_is_missing_is_reported(engine: Path, reference: str, package: str | None, expected: str) -> None:
     with pytest.raises(FleetError, match=expected):
@@ -87,10 +84,7 @@ def test_what_is_missing_is_reported(engine: Path, reference: str, package: str 
     assert len(made) == len([call for call in calls(engine) if call.startswith("rm")])
 
 
-@pytest.mark.parametrize(
-    ("limit", "bound"),
-    [("_FILE_BYTES", 1000), ("_ALL_BYTES", 2000)],
-)
+@pytest.mark.parametrize(("limit", "bound"), [("_FILE_BYTES", 1000), ("_ALL_BYTES", 2000)])
 def test_an_image_that_would_fill_the_memory_is_refused(
     engine: Path, monkeypatch: pytest.MonkeyPatch, limit: str, bound: int
 ) -> None:

@@ -127,11 +127,9 @@ def step(draw: Random) -> dict[str, Any]:
     edits = []
     for _ in range(draw.choice([0, 1, 2, 3])):
         what = draw.choice(["add", "add", "add", "remove", "rename", "move", "flag", "key"])
-        to = {
-            "rename": draw.choice(NAMES),
-            "flag": draw.choice([2, 4, 8]),
-            "key": draw.choice([True, False]),
-        }.get(what, draw.choice(PLACES))
+        to = {"rename": draw.choice(NAMES), "flag": draw.choice([2, 4, 8]), "key": draw.choice([True, False])}.get(
+            what, draw.choice(PLACES)
+        )
         edits.append((what, draw.choice(NAMES), to))
     return {
         "site": draw.choice([0, 0, 0, 0, 1]),

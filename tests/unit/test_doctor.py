@@ -374,8 +374,7 @@ def test_a_port_that_is_named_is_no_obstacle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "remedy"),
-    [("Missing sudo password", "-K"), ("unreachable: no route", "ansible HOST -m ping")],
+    ("why", "remedy"), [("Missing sudo password", "-K"), ("unreachable: no route", "ansible HOST -m ping")]
 )
 def test_a_host_that_could_not_be_read_is_not_ready(why: str, remedy: str) -> None:
     found = silent("titan", why)

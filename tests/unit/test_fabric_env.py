@@ -30,10 +30,7 @@ class Facts:
 HOSTS = {f"spark-{number}": Facts(f"10.77.0.{10 + number}") for number in range(1, 5)}
 PAIR = {"cables": [["spark-2:1", "spark-3:1"]]}
 TWO_CABLES = {
-    "cables": [
-        {"ends": ["spark-2:1", "spark-3:1"], "index": 0},
-        {"ends": ["spark-2:0", "spark-3:0"], "index": 1},
-    ]
+    "cables": [{"ends": ["spark-2:1", "spark-3:1"], "index": 0}, {"ends": ["spark-2:0", "spark-3:0"], "index": 1}]
 }
 RING: dict[str, Any] = {
     "prefix": 28,

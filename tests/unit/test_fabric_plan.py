@@ -371,11 +371,7 @@ def index_of(fabric: dict[str, Any]) -> dict[str, int]:
 def test_cables_number_themselves_in_the_order_written_and_one_with_an_index_keeps_it() -> None:
     first, second, third = RING
     by_itself = {"cables": [first["ends"], {"ends": second["ends"], "index": 0}, third["ends"]]}
-    assert index_of(by_itself) == {
-        "spark-2:0--spark-3:1": 0,
-        "spark-1:0--spark-2:1": 1,
-        "spark-1:1--spark-3:0": 2,
-    }
+    assert index_of(by_itself) == {"spark-2:0--spark-3:1": 0, "spark-1:0--spark-2:1": 1, "spark-1:1--spark-3:0": 2}
     switch = {"qsfp": {"ports": {"spark-1:1": 1, "titan:1": 2}}}
     assert index_of({"cables": [PAIR], "switches": switch}) == {"spark-2:1--spark-3:1": 0, "qsfp": 1}
 

@@ -438,9 +438,7 @@ def test_rules_of_another_run_are_unsettled_until_they_are_confirmed_or_taken_ba
     """Two site.yml in two terminals: the second one's timer had the first one's name."""
     nft = Nft()
     assert host.is_unsettled(nft)
-    assert nft.asked == [
-        "systemctl is-active --quiet gb10-firewall-rollback.timer gb10-firewall-rollback.service",
-    ]
+    assert nft.asked == ["systemctl is-active --quiet gb10-firewall-rollback.timer gb10-firewall-rollback.service"]
     nft.refuse = "is-active"
     assert not host.is_unsettled(nft)
 

@@ -56,8 +56,7 @@ def test_the_spine_knows_no_fleet_subject_by_name(file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "name", "most"),
-    [("_plan/fleet.py", "plan_fleet", 50), ("_plan/declared.py", "read_declaration", 20)],
+    ("file", "name", "most"), [("_plan/fleet.py", "plan_fleet", 50), ("_plan/declared.py", "read_declaration", 20)]
 )
 def test_the_spine_does_not_grow_with_each_subject(file: str, name: str, most: int) -> None:
     body = ast.parse((UTILS / file).read_text("utf-8")).body

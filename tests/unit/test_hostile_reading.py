@@ -216,10 +216,7 @@ HOSTILE: dict[str, Any] = {
 LARGE: dict[str, Any] = {"9 million values": {"list": [0] * (9 << 20)}}
 
 
-CASES = [
-    *((module, name) for module in GOOD for name in HOSTILE),
-    *(("rank_info", name) for name in LARGE),
-]
+CASES = [*((module, name) for module in GOOD for name in HOSTILE), *(("rank_info", name) for name in LARGE)]
 
 
 @pytest.mark.parametrize(("module", "name"), CASES)

@@ -139,10 +139,7 @@ LIVES: dict[str, tuple[Engine, Probes]] = {
         Engine(lambda at: replace(WARM, running=1, kv_use=0.01 * int(at / 49)), _never),
         VLLM,
     ),
-    "vllm, others wait meanwhile": (
-        Engine(lambda at: replace(_prefill(at, HOUR), waiting=int(at / 60)), _never),
-        VLLM,
-    ),
+    "vllm, others wait meanwhile": (Engine(lambda at: replace(_prefill(at, HOUR), waiting=int(at / 60)), _never), VLLM),
     "vllm, one of two prompts is given up": (
         Engine(lambda at: _prefill(at, HOUR, 2) if at < 900 else _prefill(at - 450, HOUR), _never),
         VLLM,
@@ -168,10 +165,7 @@ LIVES: dict[str, tuple[Engine, Probes]] = {
     "vllm, refuses metrics": (Engine(lambda at: WARM if at < 1000 else REFUSES, _at_once, cores=0.0), VLLM),
     "vllm, refuses metrics from the start": (Engine(lambda _at: REFUSES, _at_once), VLLM),
     "vllm, idle": (Engine(lambda _at: WARM, _at_once, cores=0.0), VLLM),
-    "vllm, saturated": (
-        Engine(lambda at: replace(WARM, running=8, waiting=40, tokens=at, kv_use=0.99), _never),
-        VLLM,
-    ),
+    "vllm, saturated": (Engine(lambda at: replace(WARM, running=8, waiting=40, tokens=at, kv_use=0.99), _never), VLLM),
     "sglang before 0.5.9, which counts the prompt nowhere": (Engine(_sglang_before_059, _never), SGLANG),
     "llama.cpp, batches of 100 s": (Engine(_batches, _never), LLAMA_CPP),
     "tensorrt-llm, a prompt of four minutes": (
@@ -207,10 +201,7 @@ DIES: dict[str, tuple[Engine, Probes]] = {
     ),
     "vllm, one request": (Engine(_hangs(replace(HUNG, running=1, waiting=0)), _never), VLLM),
     "vllm, clients come again with other prompts": (Engine(_retries, _never), VLLM),
-    "vllm, in the middle of a long prompt": (
-        Engine(lambda at: _prefill(min(at, 1000), HOUR), _never),
-        VLLM,
-    ),
+    "vllm, in the middle of a long prompt": (Engine(lambda at: _prefill(min(at, 1000), HOUR), _never), VLLM),
     "vllm, ranks stopped": (Engine(_hangs(HUNG), _never, stops_at=1000), VLLM),
     "vllm, idle and hung": (Engine(lambda _at: WARM, lambda at: 0.0 if at < 1000 else None), VLLM),
     "vllm, no metrics": (Engine(lambda at: WARM if at < 1000 else None, lambda at: 0.0 if at < 1000 else None), VLLM),

@@ -289,10 +289,7 @@ SMALL = Shape("drafter", kind="Q8_0", layers=2, embedding=256, heads=4, kv_heads
     [
         # llama-server 0.7.0 (build 11669), 24 November 2026, of each: model, cache, compute, output
         ({}, [(19.53, 64.0, 13.02, 0.01), (1.38, 8.0, 6.52, 0.01)]),
-        (
-            {"kv-unified": True, "ubatch-size": 256, "parallel": 2},
-            [(19.53, 64.0, 9.51, 0.0), (1.38, 8.0, 6.26, 0.0)],
-        ),
+        ({"kv-unified": True, "ubatch-size": 256, "parallel": 2}, [(19.53, 64.0, 9.51, 0.0), (1.38, 8.0, 6.26, 0.0)]),
         (
             {
                 **dict.fromkeys(("cache-type-k", "cache-type-v"), "q8_0"),

@@ -89,11 +89,7 @@ def of_config(name: str, **begins: Any) -> dict[str, Any]:
 
 NANO, QWEN_35B = "nemotron-3-nano-30b-a3b", "qwen3.6-35b-a3b"
 QWEN = {"requested": of_release("0.23.0"), "enforce_eager": False, "max_num_seqs": 4, "vocab_size": 248320}
-QWEN_WEIGHTS = {
-    **QWEN,
-    "weights_bytes": gib(21.94),
-    **of_config(QWEN_35B, tokens=8192, sequences=4, drafts=True),
-}
+QWEN_WEIGHTS = {**QWEN, "weights_bytes": gib(21.94), **of_config(QWEN_35B, tokens=8192, sequences=4, drafts=True)}
 VL_WEIGHTS = Calibration(gib(58.0), None, None, gib(1.0), "notes")
 VL = {
     "requested": of_release("0.11.0"),

@@ -474,10 +474,7 @@ CLEAN |= {f'node_memory_{name}_bytes{{job="host",host="titan"}}': f"{size}x60" f
 HELD = 'gb10_gpu_held_back{host="titan",reason="power"}'
 SERVICE = 'host="titan",service="chat"'
 RANK = f'{SERVICE},rank="0"'
-AWAY = {
-    f"gb10_service_serving{{{RANK}}}": "0x30",
-    f'gb10_service_state{{{RANK},state="serving"}}': "0x30",
-}
+AWAY = {f"gb10_service_serving{{{RANK}}}": "0x30", f'gb10_service_state{{{RANK},state="serving"}}': "0x30"}
 CAUSES: list[tuple[str, dict[str, str]]] = [
     ("Gb10ServiceDown", {**AWAY, f'up{{job="service",{SERVICE}}}': "0x30"}),
     ("Gb10StartsUsedUp Gb10ServiceDown", {**AWAY, f'gb10_service_state{{{RANK},state="stopped"}}': "1x30"}),

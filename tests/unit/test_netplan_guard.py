@@ -585,10 +585,7 @@ def test_status_and_confirmation_need_a_shell_alone(tmp_path: Path, staged: dict
         (outcome.Contact({"phase": "applied"}), "has not been reachable since"),
         (outcome.Contact({"phase": "applied"}, answered=True), "did not record how the network change ended"),
         (outcome.Contact(answered=True), "no readable record"),
-        (
-            outcome.Contact(answered=True, error="sudo: I/O error"),
-            "not asked how the network change ended: sudo: I/O",
-        ),
+        (outcome.Contact(answered=True, error="sudo: I/O error"), "not asked how the network change ended: sudo: I/O"),
         (outcome.Contact({"phase": "restored", "reason": "x"}, answered=True), "took the network change back, the old"),
     ],
 )

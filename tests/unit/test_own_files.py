@@ -152,11 +152,7 @@ def kept_model(folder: Path) -> Kept:
     notes: list[str] = []
     config = json.dumps({"model_type": "llama", "num_hidden_layers": 2}).encode()
     found = checkpoint_of(
-        "org/model",
-        COMMIT,
-        {"config.json": len(config), "model.safetensors": 9},
-        {"config.json": config},
-        "a test",
+        "org/model", COMMIT, {"config.json": len(config), "model.safetensors": 9}, {"config.json": config}, "a test"
     )
     kept_models.keep(folder, found)
     assert kept_models.read_kept(folder) == {"org/model": found}

@@ -83,16 +83,7 @@ def test_an_image_is_known_as_docker_knows_it_also_a_new_one(tmp_path: Path) -> 
 
 
 # What somebody may write who made the server run code of his own.
-HOSTILE = [
-    b"\n",
-    b"",
-    b"\0",
-    b"x" * 70_000,
-    b"\xff" * 9,
-    b'{"Cmd": ["sh"]}\n',
-    b"docker run x\n",
-    b"../../x",
-]
+HOSTILE = [b"\n", b"", b"\0", b"x" * 70_000, b"\xff" * 9, b'{"Cmd": ["sh"]}\n', b"docker run x\n", b"../../x"]
 QUESTIONS = [
     ["docker", "version", "--format", "{{.Server.Version}}"],
     ["docker", "info", "--format", "{{json .}}"],

@@ -194,11 +194,7 @@ def test_absurd_records_of_a_boot(log: dict[str, Any], requested: Any) -> None:
 
 
 def test_references_that_lead_nowhere_are_reported() -> None:
-    wrong = {
-        "recipe": "nemotron-nano",
-        "hosts": ["titann"],
-        "port": 8000,
-    }
+    wrong = {"recipe": "nemotron-nano", "hosts": ["titann"], "port": 8000}
     plan = planned({"fleet_services": {"a": wrong, "b": wrong | {"hosts": ["titan"]}}})
     found = {finding["place"]: finding["remedy"] for finding in plan["findings"]}
     assert found["fleet_services.a.hosts"] == 'write "titan"'
@@ -207,12 +203,7 @@ def test_references_that_lead_nowhere_are_reported() -> None:
 
 def test_hosts_that_fetch_from_each_other_are_reported() -> None:
     services = {
-        name: {
-            "recipe": "lab-tiny",
-            "hosts": [host],
-            "port": 8000,
-            "model": {"source": {"host": other}},
-        }
+        name: {"recipe": "lab-tiny", "hosts": [host], "port": 8000, "model": {"source": {"host": other}}}
         for name, host, other in (("a", "titan", "spark-2"), ("b", "spark-2", "titan"))
     }
     plan = planned({"fleet_services": services})

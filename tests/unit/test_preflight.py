@@ -180,8 +180,7 @@ MOUNTS = """\
 
 
 @pytest.mark.parametrize(
-    ("path", "kind"),
-    [("/", "ext4"), ("/var/lib/x", "overlay"), ("/var/library", "ext4"), ("/srv/my models/a", "xfs")],
+    ("path", "kind"), [("/", "ext4"), ("/var/lib/x", "overlay"), ("/var/library", "ext4"), ("/srv/my models/a", "xfs")]
 )
 def test_the_file_system_of_a_path(path: str, kind: str) -> None:
     assert filesystem(MOUNTS, path) == kind

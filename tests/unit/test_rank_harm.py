@@ -320,9 +320,7 @@ def test_what_counts_as_a_start_is_a_container_that_was_launched(
 
 
 @pytest.mark.parametrize(
-    ("restarts", "status", "left"),
-    [(0, 0, []), (1, 3, ["owner"])],
-    ids=["systemctl restart", "Restart="],
+    ("restarts", "status", "left"), [(0, 0, []), (1, 3, ["owner"])], ids=["systemctl restart", "Restart="]
 )
 def test_a_supervisor_that_was_killed_with_a_full_budget_starts_for_its_owner_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: int, status: int, left: list[str]
@@ -437,8 +435,7 @@ def test_only_the_launch_reports_a_container_that_never_ran(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("heeds", "kinds"),
-    [(True, ["TERM to the command", "docker stop -t 1"]), (False, ["docker stop -t 1"])],
+    ("heeds", "kinds"), [(True, ["TERM to the command", "docker stop -t 1"]), (False, ["docker stop -t 1"])]
 )
 def test_a_command_in_a_container_is_asked_before_the_container_is_stopped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, heeds: bool, kinds: list[str]

@@ -36,12 +36,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.quest
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import as_json, as_text, report
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.unconverged import unconverged
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.form import PARTS, forms, taken
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import (
-    ALWAYS,
-    BEFORE_CHANGE,
-    READS,
-    read_state,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import ALWAYS, BEFORE_CHANGE, READS, read_state
 from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page
 from drift_fleet import NOT_DEEP, answer_of, planned, readings, taken_of
 

@@ -124,13 +124,7 @@ def test_networkmanagers_own_profile_is_named_with_its_remedy() -> None:
     ],
 )
 def test_networkmanager_is_calm_when_netplans_devices_are(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    state: str,
-    startup: str,
-    carrier: bool,
-    busy: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, state: str, startup: str, carrier: bool, busy: bool
 ) -> None:
     """name: of netplan's device, and its state instead of the recorded one; none but the recorded ones without it."""
     rows = recorded("gn100-networkmanager/nmcli-device-status.txt").splitlines()

@@ -186,8 +186,7 @@ NEEDED = {
 
 def test_a_playbook_that_lacks_a_variable_answers_how_to_write_it() -> None:
     ended = of_inventory(
-        ROOT / "inventories" / "example" / "hosts.yml",
-        *([str(ROOT / "playbooks" / f"{name}.yml")] for name in NEEDED),
+        ROOT / "inventories" / "example" / "hosts.yml", *([str(ROOT / "playbooks" / f"{name}.yml")] for name in NEEDED)
     )
     for (name, words), (code, output) in zip(NEEDED.items(), ended, strict=True):
         text = " ".join(output.split())

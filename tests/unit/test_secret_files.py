@@ -22,10 +22,7 @@ SECRET = "word-that-nobody-may-see-in-any-output"
 
 
 def call(capsys: pytest.CaptureFixture[str], module: ModuleType, check: bool = False, **options: Any) -> dict[str, Any]:
-    with (
-        patch_module_args({**options, "_ansible_check_mode": check, "_ansible_diff": True}),
-        pytest.raises(SystemExit),
-    ):
+    with patch_module_args({**options, "_ansible_check_mode": check, "_ansible_diff": True}), pytest.raises(SystemExit):
         module.main()
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
     return result

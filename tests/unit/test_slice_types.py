@@ -101,9 +101,7 @@ def with_everything(folder: Path) -> dict[str, Any]:
         "fleet_phoenix": {"host": "titan", "listen": "10.0.0.1", "secret_file": "phoenix.key"},
         "fleet_firewall": {"allow": [{"port": 9000}]},
         "fleet_host": {
-            "container_engine": {
-                "registries": [{"name": "docker.io", "username": "me", "password_file": "password"}],
-            },
+            "container_engine": {"registries": [{"name": "docker.io", "username": "me", "password_file": "password"}]},
             "firewall": {"state": "closed"},
             "versions": {"running": {"driver": "580.*"}, "held": ["docker.io"]},
             "host_tuning": {"swap": None},

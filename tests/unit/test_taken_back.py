@@ -16,11 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import retried
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import read_taken_back, read_units
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.taken_back import (
-    forgotten,
-    kept,
-    words,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.taken_back import forgotten, kept, words
 from drift_fleet import planned, readings
 
 PLAN = planned()

@@ -311,8 +311,7 @@ def own(names: tuple[str, ...], begins: int, days: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "is_covered"),
-    [("a.lan", True), ("A.Lan", True), ("a.b.lan", False), ("lan", False), ("a.lan.org", False)],
+    ("name", "is_covered"), [("a.lan", True), ("A.Lan", True), ("a.b.lan", False), ("lan", False), ("a.lan.org", False)]
 )
 def test_a_star_is_one_whole_label(name: str, is_covered: bool) -> None:
     """RFC 6125, 6.4.3."""

@@ -215,10 +215,7 @@ def test_what_does_not_hold_the_limit_is_not_the_best() -> None:
 def test_what_will_not_hold_the_limit_is_not_tried_next() -> None:
     """Of two that promise the same speed, one is near to what broke the limit."""
     space = [Setting(2), Setting(2)]
-    runs = [
-        Run((0, 0), {"tokens/s": 100.0, "ttft_p95": 500.0}),
-        Run((1, 0), {"tokens/s": 150.0, "ttft_p95": 90_000.0}),
-    ]
+    runs = [Run((0, 0), {"tokens/s": 100.0, "ttft_p95": 500.0}), Run((1, 0), {"tokens/s": 150.0, "ttft_p95": 90_000.0})]
     limit = Limit("ttft_p95", 2000.0)
     assert following(space, runs, Goal("tokens/s", True), 9, 2) == (1, 1)
     assert following(space, runs, Goal("tokens/s", True, [limit]), 9, 2) == (0, 1)

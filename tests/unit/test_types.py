@@ -14,12 +14,7 @@ from typing import Any, is_typeddict
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import (
-    FindingRow,
-    Plan,
-    ServicePlan,
-    SummaryRow,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import FindingRow, Plan, ServicePlan, SummaryRow
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from tools.golden import inventory_of

@@ -433,9 +433,7 @@ SEEN: dict[str, dict[str, str]] = {
         "Install what makes virtual environments": "files",
         "Install it": "files",
     },
-    "lock": {
-        "Record new digests in the lock file": "by the lock: what has no entry is a reason",
-    },
+    "lock": {"Record new digests in the lock file": "by the lock: what has no entry is a reason"},
     "services": {
         "Make the API keys that no owner has named": "files",
         "Make the certificates that no owner has named": "certificates files",

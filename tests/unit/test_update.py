@@ -38,11 +38,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.orde
     wanting,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.page import changes, page, stopped
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import (
-    faults,
-    name,
-    unproved,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import faults, name, unproved
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.result import known_good, result
 from drift_fleet import planned, state_of
 from hypothesis import given
@@ -520,12 +516,7 @@ def test_the_page() -> None:
             "a, b did not prove themselves; what comes after it was left alone:\n"
             "a: it can't be reached, or could not be put back\nb: slow",
         ),
-        (
-            ("pair",),
-            {"a": "slow"},
-            ["a"],
-            "a did not prove itself; what comes after it was left alone:\na: slow",
-        ),
+        (("pair",), {"a": "slow"}, ["a"], "a did not prove itself; what comes after it was left alone:\na: slow"),
     ],
 )
 def test_why_a_run_ends(services: Any, failed: dict[str, str], gone: list[str], words: str) -> None:

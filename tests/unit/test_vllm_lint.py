@@ -21,12 +21,7 @@ from hypothesis import strategies as st
 KEYS = {"rule", "kind", "severity", "place", "found", "expected", "remedy", "reason", "source", "since", "silenced"}
 KEYS |= {one.name for one in fields(Place)}
 # What an image was read to know, with one option for releases that are none.
-UNREADABLE = {
-    "releases": ["0.24.0"],
-    "options": [{"name": "--x", "in": "soon"}],
-    "variables": [],
-    "registries": {},
-}
+UNREADABLE = {"releases": ["0.24.0"], "options": [{"name": "--x", "in": "soon"}], "variables": [], "registries": {}}
 KINDS = {"catalogue", "combination", "memory", "host"}
 
 

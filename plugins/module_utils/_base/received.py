@@ -23,12 +23,7 @@ DIGEST: Spec = {
     "pattern": "sha256:[0-9a-f]{64}",
     "expected": "sha256: and 64 hex digits",
 }
-REVISION: Spec = {
-    "type": "str",
-    "required": True,
-    "pattern": "[0-9a-f]{40}",
-    "expected": "a commit of 40 hex digits",
-}
+REVISION: Spec = {"type": "str", "required": True, "pattern": "[0-9a-f]{40}", "expected": "a commit of 40 hex digits"}
 SIZE: Spec = {"type": "int", "required": True, "min": 0, "max": MOST_BYTES}
 # Text on one line that any file can hold and that a terminal shows.
 LINE = r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]*"

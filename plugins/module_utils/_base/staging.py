@@ -281,8 +281,5 @@ def progress_line(job: dict[str, Any]) -> str:
         parts += [job["message"], duration(seconds)]
     elif seconds > 0 and done:
         rate = done / seconds
-        parts += [
-            f"{size(rate)}/s",
-            f"{duration((total - done) / rate)} left" if total else duration(seconds),
-        ]
+        parts += [f"{size(rate)}/s", f"{duration((total - done) / rate)} left" if total else duration(seconds)]
     return ", ".join(parts)

@@ -1,15 +1,10 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Asks for the API key on every route of vLLM but /health.
 
 vLLM's own check guards paths by their beginning (/v1, /v2, /inference); /invocations, /tokenize, /metrics, /pause and
 others answer anybody (vllm/entrypoints/serve/middleware/authenticate.py). This file is mounted into the container, and
 vLLM loads it by its option --middleware. Standard library only: which Python the image brings is not known.
 """
-
-from __future__ import annotations
 
 import hmac
 import json

@@ -1,14 +1,9 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Which entry of an RDMA device's GID table a rail uses: RoCE v2 with the rail's IPv4 address.
 
 The table's order differs between hosts and changes with addresses and boots; a pinned index hangs NCCL (its issue
 1333). So the index is read at each launch. Standard library only: a unit runs this file on the host as well.
 """
-
-from __future__ import annotations
 
 import argparse
 import ipaddress

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """``python3 memory_guard.py TERM KILL SCORE``: ends an engine before the host runs out of memory.
 
 Standard library only, Python 3.11: the role `memory_guard` copies this file to each host. TERM, KILL: bytes of
@@ -11,8 +8,6 @@ nobody else is ever ended.
 Not earlyoom: since 1.8 its limits are parts of what is available or in anonymous pages (its meminfo.c). A GB10's GPU
 memory is neither, so that it would act long after the floor (docs/explanation/memory.md: at which figures).
 """
-
-from __future__ import annotations
 
 import ctypes
 import os

@@ -1,15 +1,10 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """``python3 metrics.py FILE``: writes a host's own metrics for the node exporter, again and again.
 
 Standard library only, Python 3.11: the role `monitoring` copies this file to each host. FILE is the plan's
 (`_monitoring.plan`): ``{textfile, interval_s, floor_bytes, guard_bytes, services: [{name, rank, status_file,
 high_bytes}], interfaces, paths, drift}``.
 """
-
-from __future__ import annotations
 
 import json
 import os

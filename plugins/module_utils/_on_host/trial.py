@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Puts back what a service went by before a trial whose controller is gone: killed, interrupted, without a network.
 
 A timer runs it every half minute while something is tried. The controller moves a deadline ahead of each step; where it
@@ -9,8 +6,6 @@ has passed, or a boot has taken it away, this host puts the files back, takes th
 
 Standard library only: the role installs this very file as the timer's program.
 """
-
-from __future__ import annotations
 
 import argparse
 import contextlib

@@ -38,14 +38,7 @@ _OF_THE_FLEET = (
     *(subject.variable for subject in FLEET_SUBJECTS if subject.spec is not None),
 )
 # Of the fleet, of a host, of a run (extra variables).
-VARIABLES = (
-    *_OF_THE_FLEET,
-    "fleet_recipe_dirs",
-    "fleet_name",
-    "fleet_host",
-    "fleet_lock_file",
-    "fleet_plan_format",
-)
+VARIABLES = (*_OF_THE_FLEET, "fleet_recipe_dirs", "fleet_name", "fleet_host", "fleet_lock_file", "fleet_plan_format")
 # How like ours the parts of a name are that is taken for a slip, by difflib.
 _NEAR = 0.8
 # What people write beside ansible_host, and nothing else reads.

@@ -186,11 +186,7 @@ def _parts(
 
 
 def _sources(
-    hosts: Mapping[str, Host],
-    served: _Served,
-    parts: Mapping[str, FleetPart],
-    fabric: Slices,
-    findings: _Findings,
+    hosts: Mapping[str, Host], served: _Served, parts: Mapping[str, FleetPart], fabric: Slices, findings: _Findings
 ) -> dict[str, dict[str, Any]]:
     """By host what it gets from where: images, models, and who reads from it."""
     others = {name: [image for part in parts.values() for image in part.images(name)] for name in hosts}
@@ -205,11 +201,7 @@ def _sources(
 
 
 def _host_slice(
-    host: Host,
-    declared: Declared,
-    served: _Served,
-    parts: Mapping[str, FleetPart],
-    decided: Mapping[str, object],
+    host: Host, declared: Declared, served: _Served, parts: Mapping[str, FleetPart], decided: Mapping[str, object]
 ) -> Slice:
     """``hosts.<name>``. decided: its part of the fabric and what it stores."""
     name, services, budget = host.name, served.on(host.name), served.budgets[host.name]

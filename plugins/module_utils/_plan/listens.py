@@ -44,12 +44,7 @@ def _listens(service: Decided, host: str, callers: str) -> Iterator[ListenRow]:
     elif placed.engine.spec.workers_listen:
         yield {"port": among, "address": address, "service": name, "who": f"the head on {placed.head.name}"}
     others = "" if placed.engine.spec.workers_listen else "NCCL, Gloo and "
-    yield {
-        "port": "any",
-        "address": address,
-        "service": name,
-        "who": f"{others}{placed.engine.spec.title} on {peers}",
-    }
+    yield {"port": "any", "address": address, "service": name, "who": f"{others}{placed.engine.spec.title} on {peers}"}
 
 
 def _senders(placed: Placed, callers: str) -> str:

@@ -89,11 +89,5 @@ def with_draft(model: ModelData, wanted: str | None) -> ModelData:
         return rest
     if declared and declared["repository"] == wanted:
         return {**rest, "draft": declared}
-    unknown: DraftData = {
-        "repository": wanted,
-        "revision": None,
-        "seal": None,
-        "config": None,
-        "weights_bytes": None,
-    }
+    unknown: DraftData = {"repository": wanted, "revision": None, "seal": None, "config": None, "weights_bytes": None}
     return {**rest, "draft": unknown}

@@ -66,12 +66,7 @@ def models_of(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
         return
     model = placed.model
     of_both = {"revision": model["revision"], "source": _source(model["source"])}
-    yield {
-        **of_both,
-        "repository": placed.stored_model,
-        "bytes": model["weights_bytes"],
-        "known": _known(model),
-    }
+    yield {**of_both, "repository": placed.stored_model, "bytes": model["weights_bytes"], "known": _known(model)}
     if placed.stored_projector:
         yield {**of_both, "repository": placed.stored_projector, "bytes": None, "known": None}
     if "draft" in model:

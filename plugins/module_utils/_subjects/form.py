@@ -87,10 +87,7 @@ def _keyed(spec: Spec, keys: Iterable[str] | None) -> Spec:
 def _of_keys(spec: Spec, keys: Sequence[str]) -> Spec:
     """The spec of a list of maps whose ``key`` is one of these."""
     options = spec["elements"]["options"]
-    return {
-        **spec,
-        "elements": {"type": "map", "options": {**options, "key": {**options["key"], "choices": [*keys]}}},
-    }
+    return {**spec, "elements": {"type": "map", "options": {**options, "key": {**options["key"], "choices": [*keys]}}}}
 
 
 def _json(entry: Mapping[str, Any]) -> Spec:

@@ -32,9 +32,5 @@ START_OF_PYTHON = {
     "/usr/lib/python3/dist-packages/lab_compiled.pth": "lab-compiled.pth",
 }
 # And its units, with the target that wants each.
-UNITS = {
-    "lab-disk.service": "sysinit.target",
-    "lab-nic.service": "sysinit.target",
-    "lab-swap.service": "swap.target",
-}
+UNITS = {"lab-disk.service": "sysinit.target", "lab-nic.service": "sysinit.target", "lab-swap.service": "swap.target"}
 DGX_RELEASE = 'DGX_NAME="DGX Spark"\nDGX_PRETTY_NAME="NVIDIA DGX Spark"\nDGX_SWBUILD_VERSION="7.2.3"\n'

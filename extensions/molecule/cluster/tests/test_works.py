@@ -63,10 +63,7 @@ def test_stopped_it_stays_stopped_and_reports_it(pair: Pair) -> None:
     for host in HOSTS:
         assert pair.fleet.root(
             host, f"systemctl is-active {UNIT}; systemctl is-enabled {UNIT}", check=False
-        ).split() == [
-            "inactive",
-            "disabled",
-        ]
+        ).split() == ["inactive", "disabled"]
         assert pair.fleet.root(host, "docker ps --all --quiet") == ""
     again = pair.playbook("gb10.fleet.stop", "-e", "service=tiny-pair")
     assert again.returncode == 0

@@ -184,11 +184,7 @@ def test_each_cause_has_its_alert_with_a_command(host: Host) -> None:
 def test_silence_has_its_alert_too(host: Host) -> None:
     nft = "nft add table inet seeded; nft add chain inet seeded out '{ type filter hook output priority 0; }'"
     causes = {
-        "Gb10MetricsOld": (
-            titan(),
-            "systemctl kill -s STOP gb10-metrics",
-            "systemctl kill -s CONT gb10-metrics",
-        ),
+        "Gb10MetricsOld": (titan(), "systemctl kill -s STOP gb10-metrics", "systemctl kill -s CONT gb10-metrics"),
         "Gb10EndpointSilent": (
             host,
             f"{nft}; nft add rule inet seeded out tcp dport 8000 reject",

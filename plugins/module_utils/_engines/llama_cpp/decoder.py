@@ -133,13 +133,7 @@ def _layer(
 
 
 def _attention(
-    graph: Graph,
-    facts: Mapping[str, Any],
-    batch: Batch,
-    cur: Tensor,
-    cache: _Cache,
-    positions: Tensor,
-    layer: int,
+    graph: Graph, facts: Mapping[str, Any], batch: Batch, cur: Tensor, cache: _Cache, positions: Tensor, layer: int
 ) -> Tensor:
     architecture, per = facts["architecture"], _F32 * batch.tokens
     queries = per * _whole(facts, "heads") * _whole(facts, "key_length")

@@ -448,11 +448,7 @@ def _host_findings(
     doubt = sum((demand.weights_bytes or 0) - demand.weights_bounds[0] for demand in demands if demand.weights_bounds)
     if starves or left.expected < 0:
         yield (warning if not starves and left.expected + doubt >= 0 else error)(
-            "memory-does-not-fit",
-            Place(host=host),
-            found=found,
-            expected=expected,
-            remedy=remedy,
+            "memory-does-not-fit", Place(host=host), found=found, expected=expected, remedy=remedy
         )
     elif left.expected < floor or left.low < 0:
         yield warning(

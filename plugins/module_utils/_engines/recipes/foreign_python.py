@@ -48,7 +48,7 @@ RUNTIMES = {
         ranks=(TENSOR[0], PIPELINE[0]),
         share=("mem-fraction-static", "max-total-tokens"),
         embeds="is-embedding",
-    ),
+    )
 }
 
 

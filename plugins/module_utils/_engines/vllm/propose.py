@@ -16,12 +16,7 @@ from .catalogue.releases import Catalogue, classes_of, load
 from .catalogue.version import parse
 
 # By the end of its architecture's name, where the hub says no task.
-_ENDINGS = {
-    "ForSequenceClassification": "classify",
-    "Model": "embed",
-    "ForMaskedLM": "embed",
-    "ForRetrieval": "embed",
-}
+_ENDINGS = {"ForSequenceClassification": "classify", "Model": "embed", "ForMaskedLM": "embed", "ForRetrieval": "embed"}
 _TRANSCRIBES = ("Whisper", "Asr", "ASR", "Voxtral")
 _PROPOSED_LENGTH = 65536
 _METHODS = ("modelopt", "compressed-tensors", "fp8", "awq", "gptq", "mxfp4")

@@ -121,9 +121,7 @@ def read_packages(run: Run, names: Iterable[str]) -> dict[str, dict[str, Any] | 
 
 
 def wait_for_boot(
-    run: Run,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    run: Run, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
 ) -> None:
     """Until the host has booted, at most `_BOOT_S` seconds: SSH lets people in while units and addresses still come.
 

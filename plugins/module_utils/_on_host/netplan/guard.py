@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Changes a host's netplan files so that it can't lock its owner out. Runs on the host itself, without the controller.
 
 A change is staged as one record (`record`) with the old and the new bytes, then carried out by the unit
@@ -27,8 +24,6 @@ netplan or its renderer no longer work, `ip` puts back what was there.
 
 Standard library only: the role installs this very file, `record` and `links` beside it, as the units' program.
 """
-
-from __future__ import annotations
 
 import argparse
 import sys

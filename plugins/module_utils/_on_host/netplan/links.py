@@ -1,13 +1,8 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A host's links, addresses and routes: read, compared with what is wanted, and put back as they were.
 
 Standard library only, and beside `guard` on the host.
 """
-
-from __future__ import annotations
 
 import contextlib
 import json

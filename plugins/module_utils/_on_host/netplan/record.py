@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The record of a network change, as files on the host: written whole, kept twice, set aside when it can't be read.
 
 ``change.json`` holds the whole change, ``status.json`` what the controller asks for ({id, phase, reason, step}); both
@@ -10,8 +7,6 @@ one with the higher ``step`` is the newer.
 
 Standard library only, and beside `guard` on the host.
 """
-
-from __future__ import annotations
 
 import base64
 import contextlib

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """One rank of a service, supervised on its host: ``python3 -m gb10_rank.supervise /etc/gb10-fleet/services/NAME.json``.
 
 The plan writes what to run and how it is asked (`probes`); this decides when, and knows no engine. A group starts,

@@ -1,14 +1,9 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The way of clients to an endpoint while it drains: new connections are refused, and those that there are go on.
 
 A refusal is what clients and gateways know what to do with: they go elsewhere, or come again. An engine's own way of
 draining is none: one of them answers 500 then, and says at its health path that it is well (vLLM 0.32).
 """
-
-from __future__ import annotations
 
 import contextlib
 from pathlib import Path

@@ -1,14 +1,9 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Why an engine ended, by what it printed: one sentence with what to do. Pure.
 
 Programs end with a statement: a Python exception, an assertion, an error of Docker's client, NCCL's warning. What only
 points at another statement counts for nothing, and the last that is left is the cause. Its kind brings the remedy.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -219,7 +214,7 @@ _ELSEWHERE = re.compile(
     r"[Cc]onnection (?:closed|reset) by (?:remote )?peer|remote process exited|got 0 bytes|recvValue failed|"
     r"sendBytes failed|dump\" flag|has been lost|(?:actor|raylet|worker|node|rank|peer)\b.{0,80}(?:died|dead|exited|"
     r"terminated|closed|crashed|lost)|Died(?:Error)?\b|RayActorError|WorkerCrashed|RPC server (?:crashed|disconnected)|"
-    r"Socket recv failed|RemoteError|collective operation timeout|connection was lost|ncclRemote|Lost connection",
+    r"Socket recv failed|RemoteError|collective operation timeout|connection was lost|ncclRemote|Lost connection"
 )
 
 # Statements -------------------------------------------------------------------------------------------------------

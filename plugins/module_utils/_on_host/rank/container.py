@@ -1,10 +1,5 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """One container in the foreground: what it prints goes to our own output, its end is noticed, its stop is bounded."""
-
-from __future__ import annotations
 
 import asyncio
 import contextlib
@@ -96,10 +91,7 @@ class Container:
 
     async def _attach(self, words: Sequence[str]) -> None:
         client = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
         self._clients.append(client)
         self._tasks.append(asyncio.create_task(self._follow(client)))

@@ -1,10 +1,5 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The service's API as its own head sees it: a real answer, and the counters."""
-
-from __future__ import annotations
 
 import json
 import ssl

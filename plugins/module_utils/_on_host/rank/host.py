@@ -1,14 +1,9 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The machine before a load: no rank left behind, an empty page cache, free ports, enough memory; and its processes.
 
 CPU and GPU share one memory on GB10: what the page cache or a dead rank's shared memory holds, the GPU can't have
 (source 003, tips 1 and 6).
 """
-
-from __future__ import annotations
 
 import asyncio
 import contextlib

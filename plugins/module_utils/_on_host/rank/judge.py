@@ -1,13 +1,8 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What a supervisor decides, pure: whether to start again, whether a load moves, whether an endpoint lives.
 
 Times are seconds of one monotonic clock.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
@@ -190,7 +185,7 @@ class Life:
     waits: bool = False
 
     @classmethod
-    def proved(cls, at: float, rises: int = 0) -> Life:
+    def proved(cls, at: float, rises: int = 0) -> "Life":
         return cls(at, at, rises, moved=at)
 
 
@@ -345,10 +340,7 @@ def is_drained(since: float | None, rest: Rest, refuses: bool) -> bool:
 
 def describe_exit(status: int, exit_words: Mapping[str, str]) -> str:
     """A container's exit status in words. exit_words: of its engine, by the status."""
-    docker = {
-        "125": "Docker could not run it or went away",
-        "137": "killed",
-    }
+    docker = {"125": "Docker could not run it or went away", "137": "killed"}
     words = {**docker, **exit_words}.get(str(status))
     return f"{status}: {words}" if words else str(status)
 

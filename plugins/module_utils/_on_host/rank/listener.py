@@ -1,14 +1,9 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Who answers at an address of this host: the API key is sent to the service's own container and to nobody else.
 
 Any account may listen on a port that is free for a moment. A container on the host's network listens by itself; for one
 with a network of its own Docker does, as root outside of any container (docker-proxy or dockerd).
 """
-
-from __future__ import annotations
 
 import contextlib
 import ipaddress

@@ -1,15 +1,10 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What a supervisor decides of its host's memory, pure: when caches go during a load, whether a rank takes more than
 was planned, and who ended its processes for want of memory. Sizes are bytes, times seconds of one monotonic clock.
 
 On a GB10 the driver waits for memory that the page cache holds, and a host hangs where nobody gives it up
 (docs/explanation/memory.md, "The memory guard").
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Collection

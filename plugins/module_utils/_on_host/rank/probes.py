@@ -1,14 +1,9 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """How an engine is asked whether it serves: data, which its part of the plan writes and the supervisor follows.
 
 What Kubernetes calls startup and readiness probe is `health` and `proof` here; its liveness probe is `metrics`, and
 `proof` again where they are silent.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,15 +1,10 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Whether the endpoint takes requests, for gateways: 200 while it serves, else 503, both with the reason in a header.
 
 An engine's own health path says 200 while it hangs, and before it has proved itself. A gateway goes by this instead.
 Its check says how it sees the endpoint (HAProxy's ``http-check send-state``): where requests failed there, a canary is
 asked before the answer.
 """
-
-from __future__ import annotations
 
 import asyncio
 import contextlib

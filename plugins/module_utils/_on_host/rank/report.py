@@ -1,13 +1,8 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """How the rank does, for people and tools: journal, status file, `systemctl status`. And what survives a restart.
 
 No report ends a service: a folder that is gone is made anew, and what can't be written is noted once and tried again.
 """
-
-from __future__ import annotations
 
 import asyncio
 import contextlib

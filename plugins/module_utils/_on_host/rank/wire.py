@@ -1,15 +1,10 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The ranks' messages: JSON lines over TCP, after both sides have proved that they know the group's secret.
 
 The secret itself is never sent. Each line carries a MAC under a key of this connection and direction, over the line's
 number and text, so that nobody in between can add, change, repeat or drop one unnoticed. Nothing is encrypted: no line
 holds a secret.
 """
-
-from __future__ import annotations
 
 import asyncio
 import contextlib
@@ -70,12 +65,7 @@ class Channel:
     """An authenticated connection to one other rank."""
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        *,
-        sends: bytes,
-        receives: bytes,
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, sends: bytes, receives: bytes
     ) -> None:
         self._reader, self._writer = reader, writer
         self._keys = (sends, receives)

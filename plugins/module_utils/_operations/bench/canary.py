@@ -58,11 +58,7 @@ def night(
     return Night(tuple(_slower(host, service, kept, tonight, slower)), keep=False)
 
 
-def slower_than(
-    before: Mapping[str, _Values],
-    after: Mapping[str, _Values],
-    least: float,
-) -> list[str]:
+def slower_than(before: Mapping[str, _Values], after: Mapping[str, _Values], least: float) -> list[str]:
     """A sentence for each figure that is certainly below ``least`` of the speed before. before, after: by service."""
     return [
         f"{name}: {item.point}: {_words(item)}; before it was {item.before:.4g}"

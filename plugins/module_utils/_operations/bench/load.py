@@ -50,10 +50,7 @@ def load(run: Run, asked: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
     Nothing is sent where requests of others run: ``before`` says so. ValueError with a sentence where it can't be asked
     or the load generator fails.
     """
-    code, out, err = run(
-        ["docker", "inspect", "--format", "{{.State.Pid}} {{.Image}}", asked["container"]],
-        {},
-    )
+    code, out, err = run(["docker", "inspect", "--format", "{{.State.Pid}} {{.Image}}", asked["container"]], {})
     if code:
         raise ValueError(
             f"its container {asked['container']} does not run ({err.strip()[:_MOST_WORDS]}): start it first"

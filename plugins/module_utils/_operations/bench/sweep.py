@@ -230,13 +230,7 @@ def words(load: Mapping[str, Any], point: Point, seed: int) -> list[str]:
         "{height}": height,
         "{seed}": f"{seed}",
     }
-    has = {
-        "text": not image,
-        "image": image,
-        "at_once": point.at_once,
-        "rate": point.rate,
-        "depth": point.depth,
-    }
+    has = {"text": not image, "image": image, "at_once": point.at_once, "rate": point.rate, "depth": point.depth}
     template = [*load["words"], *(word for name, more in load["more"].items() if has[name] for word in more)]
     return [_filled(word, filled) for word in template]
 

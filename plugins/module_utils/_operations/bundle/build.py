@@ -180,11 +180,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _image(
-    wanted: Mapping[str, Any],
-    order: Order,
-    target: Target,
-    known: Mapping[str, object],
-    show: Callable[[str], None],
+    wanted: Mapping[str, Any], order: Order, target: Target, known: Mapping[str, object], show: Callable[[str], None]
 ) -> Mapping[str, Any]:
     """The image's entry: the earlier bundle's where its digest is pinned or locked and all of it is held."""
     pin = wanted["digest"] or (wanted["lock"] or {}).get("digest")

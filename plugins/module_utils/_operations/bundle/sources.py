@@ -128,10 +128,7 @@ def apt_files() -> dict[str, str]:
         # root reads what root alone was given
         "APT::Sandbox::User": "root",
     }
-    return {
-        "apt/bundle.list": source,
-        APT_CONFIG: "".join(f'{name} "{value}";\n' for name, value in settings.items()),
-    }
+    return {"apt/bundle.list": source, APT_CONFIG: "".join(f'{name} "{value}";\n' for name, value in settings.items())}
 
 
 def environment() -> dict[str, str]:

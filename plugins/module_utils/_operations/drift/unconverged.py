@@ -160,11 +160,7 @@ _BEFORE: Mapping[str, Callable[[Mapping[str, bool], DriftContext], Iterator[str]
 
 
 def _judged(
-    plan: Plan,
-    host: str,
-    states: Answers,
-    reasons: Callable[[DriftContext], Iterator[str]],
-    note: Note,
+    plan: Plan, host: str, states: Answers, reasons: Callable[[DriftContext], Iterator[str]], note: Note
 ) -> list[str]:
     """A fault of ours is a reason too: the host is converged, and the roles judge it."""
     unread = [*_unread(states[host])]

@@ -19,11 +19,7 @@ _MOST_FWUPD_BYTES = 4 << 20
 
 def simulation(text: str) -> dict[str, Any]:
     """``{steps, kept_back, downgraded}`` of what ``apt-get --simulate dist-upgrade`` prints; steps as `simulated`."""
-    return {
-        "steps": simulated(text),
-        "kept_back": _below(text, _KEPT_BACK),
-        "downgraded": _below(text, _DOWNGRADED),
-    }
+    return {"steps": simulated(text), "kept_back": _below(text, _KEPT_BACK), "downgraded": _below(text, _DOWNGRADED)}
 
 
 def _below(text: str, heading: re.Pattern[str]) -> list[str]:

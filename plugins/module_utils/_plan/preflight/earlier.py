@@ -35,21 +35,11 @@ def goes_back(host: str, run: Mapping[str, str], last: Mapping[str, str], lags: 
     fine = ("has it", "another way") if last.get("person") == run["person"] else ("has it",)
     if lags["commit"] not in fine and release == run["release"]:
         yield worded.error(
-            "run-older/collection",
-            place,
-            person=person,
-            at=at,
-            commit=_short(last["commit"]),
-            kind="host",
+            "run-older/collection", place, person=person, at=at, commit=_short(last["commit"]), kind="host"
         )
     if lags["inventory_commit"] not in fine:
         yield worded.error(
-            "run-older/inventory",
-            place,
-            person=person,
-            at=at,
-            commit=_short(last["inventory_commit"]),
-            kind="host",
+            "run-older/inventory", place, person=person, at=at, commit=_short(last["inventory_commit"]), kind="host"
         )
 
 

@@ -22,11 +22,7 @@ MEMORY_SLACK = 0.998
 WEIGHTS_SLACK = 0.02
 
 
-def preflight(
-    needs: Needs,
-    state: State,
-    others: Mapping[str, Alike] | None = None,
-) -> list[Finding]:
+def preflight(needs: Needs, state: State, others: Mapping[str, Alike] | None = None) -> list[Finding]:
     """needs: `hosts.<host>.needs` of the plan; state: a `host_info` reading. What can't be read is not judged.
 
     others: the readings of all hosts of the run, for services on several of them; None leaves those alone.

@@ -185,10 +185,7 @@ def _changing(_run: Run, ask: Mapping[str, Any]) -> list[str]:
 
 # What a converge asks besides; its questions are the plan's own entries.
 BEFORE_CHANGE: Mapping[str, Part] = {"models_changing": _changing}
-READS: Mapping[str, Part] = {
-    "models": lambda _run, ask: read_models(_places(ask), ask["models"]),
-    "deep": _deep,
-}
+READS: Mapping[str, Part] = {"models": lambda _run, ask: read_models(_places(ask), ask["models"]), "deep": _deep}
 
 
 def indexed_bytes(index: Path) -> int | None:

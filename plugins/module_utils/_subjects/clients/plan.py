@@ -14,13 +14,7 @@ _CERTIFICATES = "/etc/ssl/certs"
 
 
 def client_slice(
-    name: str,
-    client: Client,
-    way: Way,
-    model: str,
-    context: int | None,
-    keys_file: str,
-    inventory: str,
+    name: str, client: Client, way: Way, model: str, context: int | None, keys_file: str, inventory: str
 ) -> ClientSlice:
     """One of ``hosts.<host>.clients``.
 
@@ -33,10 +27,7 @@ def client_slice(
     run = _docker_run(name, client, way)
     files: Files = {
         f"{folder}/start": {"mode": "0755", "content": start(client)},
-        f"{layout.UNITS}/{layout.client_unit(name)}": {
-            "mode": "0644",
-            "content": unit(name, client, run, inventory),
-        },
+        f"{layout.UNITS}/{layout.client_unit(name)}": {"mode": "0644", "content": unit(name, client, run, inventory)},
     }
     for file, content in settings(client, way, model, context).items():
         files[f"{folder}/{file}"] = {"mode": "0644", "content": content}

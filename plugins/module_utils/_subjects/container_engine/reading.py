@@ -22,9 +22,7 @@ _RULES: Mapping[str, Mapping[str, list[str]]] = {
         f"the chain DOCKER of iptables' table {table}": ["iptables", "--wait", "-t", table, "--list-rules", "DOCKER"]
         for table in ("nat", "filter")
     },
-    "nftables": {
-        "nftables' table ip docker-bridges": ["nft", "--terse", "list", "table", "ip", "docker-bridges"],
-    },
+    "nftables": {"nftables' table ip docker-bridges": ["nft", "--terse", "list", "table", "ip", "docker-bridges"]},
 }
 # What helps a daemon that hangs: systemd waits for it, and kills it in the end.
 RESTART = "sudo systemctl restart docker on that host, then run again"
@@ -153,7 +151,4 @@ def _is_gone(run: Run, ask: list[str]) -> bool:
     return code != 0 and bool(_GONE.search(err))
 
 
-READS: Mapping[str, Part] = {
-    "engine": lambda run, _ask: read_engine(run),
-    "daemon": lambda run, _ask: read_daemon(run),
-}
+READS: Mapping[str, Part] = {"engine": lambda run, _ask: read_engine(run), "daemon": lambda run, _ask: read_daemon(run)}

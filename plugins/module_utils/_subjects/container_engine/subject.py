@@ -142,11 +142,5 @@ def _needs_restart(plan: ContainerEngineSlice, daemon: Mapping[str, Any]) -> lis
 
 
 CONTAINER_ENGINE = Subject(
-    "container_engine",
-    SPEC,
-    container_engine,
-    _files,
-    read=READS,
-    differences=_differences,
-    obstacles=_obstacles,
+    "container_engine", SPEC, container_engine, _files, read=READS, differences=_differences, obstacles=_obstacles
 )

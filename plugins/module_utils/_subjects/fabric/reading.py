@@ -186,10 +186,7 @@ def _asked(run: Run, questions: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-READS: Mapping[str, Part] = {
-    "netplan": lambda _run, ask: read_netplan(_mac_addresses(ask["rails"])),
-    "fabric": _asked,
-}
+READS: Mapping[str, Part] = {"netplan": lambda _run, ask: read_netplan(_mac_addresses(ask["rails"])), "fabric": _asked}
 
 
 def run_together(commands: Sequence[Sequence[str]], patience_s: float) -> list[str]:

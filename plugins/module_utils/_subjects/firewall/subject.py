@@ -116,11 +116,5 @@ def _cut(port: int, protocol: str, who: str) -> Finding:
 
 
 FIREWALL = Subject(
-    "firewall",
-    HOST,
-    firewall,
-    questions=_questions,
-    read=READS,
-    differences=_differences,
-    obstacles=_obstacles,
+    "firewall", HOST, firewall, questions=_questions, read=READS, differences=_differences, obstacles=_obstacles
 )

@@ -51,9 +51,7 @@ MODEL_ANSWERS = f"{layout.GATEWAY}/model_answers.map"
 def config(gateway: GatewayDeclared, offered: Sequence[Backend]) -> str:
     """``haproxy.cfg``. gateway: the checked ``fleet_gateway`` (`_subjects.gateway.declared`)."""
     redirect = _REDIRECT.format(
-        **gateway,
-        by_address=_BY_ADDRESS,
-        port_part="" if gateway["port"] == 443 else f":{gateway['port']}",
+        **gateway, by_address=_BY_ADDRESS, port_part="" if gateway["port"] == 443 else f":{gateway['port']}"
     )
     return filled(
         "haproxy.cfg",
@@ -67,9 +65,7 @@ def config(gateway: GatewayDeclared, offered: Sequence[Backend]) -> str:
         patience=BODY,
         log=_LOG,
         unauthorized=answer(
-            401,
-            "invalid_api_key",
-            "a key of this gateway is needed: Authorization: Bearer KEY; its owner gives one",
+            401, "invalid_api_key", "a key of this gateway is needed: Authorization: Bearer KEY; its owner gives one"
         ),
         no_path=answer(404, "not_found", "this gateway answers " + ", ".join(f"/v1/{route}" for route in _ROUTES)),
         routes=rf"^/v1/({'|'.join(_ROUTES)})(/[A-Za-z0-9_-]+)*/?$",

@@ -39,13 +39,7 @@ def read_gateway(files: Iterable[str]) -> dict[str, Any]:
         holds = holds_of(ask(f"show map {HOLDS}"))
     except (OSError, ValueError):
         holds = {}  # one of an earlier release knows no such map
-    return {
-        "unread": unread(wanted),
-        "servers": servers,
-        "why": why,
-        "leftovers": leftovers(wanted),
-        "holds": holds,
-    }
+    return {"unread": unread(wanted), "servers": servers, "why": why, "leftovers": leftovers(wanted), "holds": holds}
 
 
 def leftovers(wanted: Collection[str], folder: str = layout.GATEWAY, units: str = layout.UNITS) -> list[str]:

@@ -57,12 +57,7 @@ def _differences(view: DriftContext) -> Differences:
     if read["unread"]:
         yield view.differs("error", "gateway-unread", f"unit {part['unit']}", unread=", ".join(read["unread"]))
     for backend, why in sorted(read["holds"].items()):
-        yield view.difference(
-            "error",
-            "gateway-held",
-            _held(backend),
-            **_held_words(part["unit"], why),
-        )
+        yield view.difference("error", "gateway-held", _held(backend), **_held_words(part["unit"], why))
     yield from _address(view, part["address"])
     if read["servers"] is None:
         yield Unknown(view.host, "the gateway's servers", read["why"])
@@ -135,10 +130,5 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
 
 
 GATEWAY = Subject(
-    "gateway",
-    files=_files,
-    questions=_questions,
-    read=READS,
-    differences=_differences,
-    obstacles=_obstacles,
+    "gateway", files=_files, questions=_questions, read=READS, differences=_differences, obstacles=_obstacles
 )

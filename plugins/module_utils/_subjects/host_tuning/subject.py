@@ -11,23 +11,14 @@ from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
 from ..._base.slice import TuningSlice
-from ..._base.subject import (
-    Differences,
-    DriftContext,
-    PreflightContext,
-    Questions,
-    Subject,
-    with_defaults,
-)
+from ..._base.subject import Differences, DriftContext, PreflightContext, Questions, Subject, with_defaults
 from ..._host.settings.kernel_settings import OFF, contradictions, swap_stays, sysctl_path
 from .files import DEFAULT_TARGET, SYSTEMD, systemd_limit, tuning_files, tuning_links
 
 _MEMLOCK = "DefaultLimitMEMLOCK"
 
 SPEC = forms(
-    "host_tuning",
-    sysctl={"known": fact("known_names", "sysctl")},
-    target={"known": fact("known_names", "target")},
+    "host_tuning", sysctl={"known": fact("known_names", "sysctl")}, target={"known": fact("known_names", "target")}
 )["host_tuning"]
 
 

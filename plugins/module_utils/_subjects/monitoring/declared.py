@@ -19,8 +19,7 @@ MONITORING = forms("monitoring")["monitoring"]
 
 
 Email = TypedDict(
-    "Email",
-    {"to": str, "from": str, "smarthost": str, "username": NotRequired[str], "password_file": NotRequired[str]},
+    "Email", {"to": str, "from": str, "smarthost": str, "username": NotRequired[str], "password_file": NotRequired[str]}
 )
 
 

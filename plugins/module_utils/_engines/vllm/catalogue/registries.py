@@ -26,10 +26,7 @@ _LITERALS = {
 # Packages that hold a release's parsers, and the table in them.
 _PARSERS = {
     "reasoning_parser": (("vllm.reasoning",), "_REASONING_PARSERS_TO_REGISTER"),
-    "tool_call_parser": (
-        ("vllm.tool_parsers", "vllm.entrypoints.openai.tool_parsers"),
-        "_TOOL_PARSERS_TO_REGISTER",
-    ),
+    "tool_call_parser": (("vllm.tool_parsers", "vllm.entrypoints.openai.tool_parsers"), "_TOOL_PARSERS_TO_REGISTER"),
 }
 
 

@@ -31,9 +31,7 @@ def _number(text: str) -> tuple[int, ...]:
 
 
 def _rows(
-    releases: Sequence[Release],
-    entries: Callable[[Release], Mapping[str, Any]],
-    row: Callable[[Any], dict[str, Any]],
+    releases: Sequence[Release], entries: Callable[[Release], Mapping[str, Any]], row: Callable[[Any], dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """One row for each different state of an entry, with the releases that have it so."""
     names = sorted({name for release in releases for name in entries(release)})

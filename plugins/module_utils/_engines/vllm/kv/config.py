@@ -86,11 +86,7 @@ def read_model(config: object, release: Release, place: str = "config") -> Model
     text = Text(file.text, f"{place}.{file.nested}") if file.nested else outer
     model = reader(text, architecture)
     return replace(
-        model,
-        dtype=_dtype(text, outer),
-        longest=_longest(text),
-        kv_dtype=_kv_dtype(outer),
-        experts=file.is_mixture,
+        model, dtype=_dtype(text, outer), longest=_longest(text), kv_dtype=_kv_dtype(outer), experts=file.is_mixture
     )
 
 

@@ -180,10 +180,7 @@ def _own_catalogue(written: Mapping[str, object]) -> tuple[tuple[Release, ...], 
     except ValueError as error:
         return (), [
             _problem(
-                "catalogue",
-                found=str(error),
-                expected="what gb10.fleet.vllm_catalogue_info returns",
-                remedy="drop it",
+                "catalogue", found=str(error), expected="what gb10.fleet.vllm_catalogue_info returns", remedy="drop it"
             )
         ]
 

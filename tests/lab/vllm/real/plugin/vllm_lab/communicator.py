@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-from vllm.distributed.device_communicators.cpu_communicator import (  # type: ignore[import-not-found]  # only in the image
-    CpuCommunicator,
-)
+from vllm.distributed.device_communicators.cpu_communicator import CpuCommunicator  # type: ignore[import-not-found]  # only in the image
 
 
 class NetworkCommunicator(CpuCommunicator):  # type: ignore[misc]  # mypy does not know the base class, see above
