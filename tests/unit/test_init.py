@@ -672,7 +672,7 @@ def test_the_spark_itself_is_reached_without_ssh(
         ("--port 8003", ""),
     ],
 )
-def test_what_a_service_can_not_say_is_a_sentence(words: str, why: str) -> None:
+def test_what_a_service_can_not_declare_is_a_sentence(words: str, why: str) -> None:
     shown = {"serves": [{"command": f"vllm serve Qwen/Qwen3-8B {words}"}]}
     proposal = propose({"a": Host("10.0.0.1", reading_of("a", shown))}, [], LIBRARY, take_over=True)
     assert bool(proposal.services) is not bool(why)

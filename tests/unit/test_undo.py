@@ -262,9 +262,9 @@ def test_who_needs_a_host(changes: dict[str, Any], leaving: list[str], errors: l
         assert all(words in sentence for words, sentence in zip(expected, found[kind], strict=True)), found
 
 
-def test_a_group_that_is_taken_out_is_retired_by_the_line_that_is_told() -> None:
-    [told] = removal(fleet(), ["a"], "a", False)["errors"]
-    assert "add -e retire=pair to site.yml" in told and "-l a,b; or give pair other hosts" in told
+def test_a_group_that_is_taken_out_is_retired_by_the_line_that_is_shown() -> None:
+    [shown] = removal(fleet(), ["a"], "a", False)["errors"]
+    assert "add -e retire=pair to site.yml" in shown and "-l a,b; or give pair other hosts" in shown
 
 
 @pytest.mark.parametrize("source", TAKEN)
