@@ -496,6 +496,7 @@ ELSEWHERE = {
     "lines that an import has left, taken out: test_recipe_import": ("recipe-left-out",),
     "an engine without traces: test_tracing": ("service-tracing-engine",),
     "an engine that asks for no key: test_trtllm": ("service-key-engine",),
+    "an engine whose paths answer without its key: test_sglang": ("service-open-paths",),
 }
 PLANNING = (
     *("_subjects/fabric/addresses.py", "_subjects/fabric/declared.py", "_engines/environment.py"),
