@@ -101,8 +101,8 @@ def test_another_input_is_another_image_with_one_new_layer(
             ({"arguments": {"WORD": "other"}}, {"files": {"Dockerfile": text}}, "build-source-denied")
             for text in (
                 "FROM 10.77.0.11:5000/base\n",
-                "# syntax=10.77.0.11:5000/base:1\n" + DOCKERFILE,
-                '{"syntax": "10.77.0.11:5000/base:1"}',
+                "# syntax=10.77.0.11:5000/other:1\n" + DOCKERFILE,
+                '{"syntax": "10.77.0.11:5000/other:1"}',
                 DOCKERFILE + 'ADD "http://10.77.0.11:5000/v2/_catalog" /x\n',
                 DOCKERFILE + "ADD git://10.77.0.11/source.git#HEAD /x\n",
                 DOCKERFILE + "RUN --mount=type=bind,FROM=10.77.0.11:5000/other,target=/x true\n",
