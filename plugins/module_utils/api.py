@@ -10,6 +10,8 @@ Nothing here writes a file, reaches a host or the network. What an owner wrote w
 map with ``rule``, ``severity``, ``place``, ``found``, ``expected`` and ``remedy``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, cast

@@ -104,7 +104,7 @@ def test_what_a_program_keeps_of_a_run() -> None:
     """ansible-core merges these by keys: what was declared, what a head answered, how each rank does."""
     kv = {"context": 2048, "bytes": 1 << 20}
     service = {"endpoint": "http://titan:8000/v1", "served_name": "tiny", "kv": kv, "hosts": ["titan", "beast"]}
-    plan = {"services": {"chat": service, "other": service}}
+    plan = {"services": {"chat": service, "other": service}, "gateway": None}
     ranks = [
         {"service": "chat", "rank": 0, "health": "serving", "problems": []},
         {"service": "chat", "rank": 1, "health": "loading", "problems": ["it loads"]},

@@ -128,7 +128,7 @@ def test_the_header_is_read_with_the_name_and_the_plan_is_whole(tmp_path: Path) 
     known = read_kept(tmp_path)
     assert known == {repository: found}
     plan = planned(one(f"{repository}:Q8_0"), known)
-    assert (errors(plan), [row["rule"] for row in plan["findings"]]) == ([], [])
+    assert (errors(plan), [row["rule"] for row in plan["findings"]]) == ([], ["service-open-paths"])
     assert plan["services"]["chat"]["kv"]["exact"]
     other = planned(one(f"{repository}:Q4_K_M"), known)
     assert other["services"]["chat"]["kv"] == plan["services"]["chat"]["kv"]
@@ -144,7 +144,7 @@ def test_a_model_whose_graph_is_unknown_has_a_bound_on_its_cache() -> None:
     plan = planned(one(repository), {repository: known})
     cache = plan["hosts"]["host-1"]["memory"]["chat"]["kv_pool"]
     assert cache["expected"] == 65536 * 40 * 2 * (256 + 256) * 2
-    assert [row["rule"] for row in plan["findings"]] == ["memory-not-judged"]
+    assert [row["rule"] for row in plan["findings"]] == ["memory-not-judged", "service-open-paths"]
     both = {**one(repository), "second": {"model": repository, "hosts": ["host-1"], "port": 9000}}
     assert errors(planned(both, {repository: known})) == []
 

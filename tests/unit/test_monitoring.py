@@ -343,7 +343,8 @@ def test_what_is_asked_for_is_recorded() -> None:
     made = {one.name for one in textfile.of_service(CHAT, STATUS | {"tokens_per_s": 1}, NINE)}
     made |= {one.name for one in textfile.gpu("1,1,1,1")}
     made |= {"gb10_memory_floor_bytes", "gb10_memory_guard_bytes", "gb10_fabric_link", "gb10_disk_free_bytes"}
-    made |= {"gb10_drift_differences", "gb10_drift_checked_timestamp_seconds"}
+    made |= {"gb10_drift_differences", "gb10_drift_checked_timestamp_seconds", "gb10_machine_ill"}
+    made |= {"gb10_gpu_held_back", "gb10_gpu_programs", "gb10_kernel_lines"}
     assert {*re.findall(r"gb10_\w+", asked)} <= made
 
 

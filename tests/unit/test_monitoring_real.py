@@ -37,12 +37,26 @@ KEY = "sk-only-prometheus-knows"
 # The node exporter's, of a host with what this machine may lack: an adapter with RDMA.
 OF_THE_EXPORTER = """\
 node_memory_MemAvailable_bytes 9e9
+node_memory_MemTotal_bytes 128e9
+node_memory_MemFree_bytes 9e9
+node_memory_Buffers_bytes 1e9
+node_memory_Cached_bytes 1e9
+node_memory_AnonPages_bytes 1e9
+node_memory_Slab_bytes 1e9
+node_memory_PageTables_bytes 1e9
+node_memory_KernelStack_bytes 1e9
+node_memory_SwapCached_bytes 0
+node_memory_Percpu_bytes 1e9
+node_thermal_zone_temp{{zone="0"}} 51
+node_hwmon_temp_celsius{{chip="mlx5",sensor="temp1"}} 51
 node_load1 1
 node_boot_time_seconds 1
 node_time_seconds {now}
 node_textfile_mtime_seconds{{file="/run/gb10-metrics/gb10.prom"}} {now}
 node_infiniband_port_data_transmitted_bytes_total{{device="rocep1s0f0",port="1"}} {now}
 node_infiniband_port_data_received_bytes_total{{device="rocep1s0f0",port="1"}} {now}
+node_infiniband_symbol_error_total{{device="rocep1s0f0",port="1"}} 0
+node_infiniband_port_errors_received_total{{device="rocep1s0f0",port="1"}} 0
 node_network_transmit_bytes_total{{device="enp1s0f0np0"}} {now}
 node_network_receive_bytes_total{{device="enp1s0f0np0"}} {now}
 node_network_receive_errs_total{{device="enp1s0f0np0"}} 0
@@ -82,9 +96,14 @@ class Shown(BaseHTTPRequestHandler):
             text = "".join(f'flood{{at="{number}"}} 1\n' for number in range(30_000))
         else:
             known = True
-            night = {"at": "2026-11-23T09:00:00Z", "hosts": {"titan": {"error": 2, "warning": 1}}}
+            night = {
+                **{"at": "2026-11-23T09:00:00Z"},
+                "hosts": {"titan": {"error": 2, "warning": 1, "ills": ["drive-worn"]}},
+            }
             ours = [
-                *textfile.gpu("37, 61, 40.5, 2411"),
+                *textfile.gpu("37, 61, 40.5, 2411, 0x0000000000000004"),
+                textfile.Sample("gb10_gpu_programs", 1),
+                *(textfile.Sample("gb10_kernel_lines", 0, {"kind": kind}) for kind, _ in textfile.KINDS),
                 *textfile.of_service(CHAT, STATUS | {"tokens_per_s": 12}, time.time()),
                 *textfile.of_drift({"nights": [night]}),
                 textfile.Sample("gb10_memory_floor_bytes", 6e9),
@@ -204,7 +223,7 @@ def test_every_condition_of_an_alert_has_series_to_judge(url: str) -> None:
 def test_the_page_shows_what_is_there(url: str) -> None:
     assert without_series(url, ["gb10:requests_running", 'ALERTS{alertname="Gb10MemoryCreep"}']) == []
     page = got(f"{url}/consoles/fleet.html")
-    assert "<td>titan</td><td>chat</td><td>0</td><td>serving</td><td>5Gi" in page
+    assert re.search(r"<td>titan</td><td>chat</td><td>0</td><td><span[^>]*>serving</span></td><td>5\S*Gi", page), page
     assert "error executing template" not in page
     assert re.search(r'<td class="warning">Gb10MemoryCreep</td><td>chat on titan takes more', page)
     assert "<td>titan is not as declared (differences: 2)</td>" in page

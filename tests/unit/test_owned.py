@@ -102,15 +102,23 @@ def test_no_part_owns_what_another_declares() -> None:
             assert not [path for path in others if any(matches(pattern, path) for pattern in patterns)]
 
 
-def test_each_pattern_of_a_slice_is_asked_for_and_goes_with_a_removal() -> None:
+def shared() -> dict[str, Any]:
+    """The plan, with a peer that reads what titan keeps."""
     plan = planned()
+    readers = {"reads": {}, "readers": {"x": ["10.0.0.1"]}}
+    plan["hosts"]["titan"]["peer_access"] = with_files(readers, plan["inventory"])
+    return plan
+
+
+def test_each_pattern_of_a_slice_is_asked_for_and_goes_with_a_removal() -> None:
+    plan = shared()
     asked = questions(host_view(plan, "titan"), NOT_DEEP)
     assert PEER in asked["owned"]
     assert sorted(looked_for(plan["hosts"]["titan"])["owns"]) == asked["owned"]
 
 
 def test_what_nobody_declares_any_more_is_drift_and_a_reason_to_converge() -> None:
-    plan, path = planned(), f"{layout.LIBRARY}/peer/former.py"
+    plan, path = shared(), f"{layout.LIBRARY}/peer/former.py"
     found = compare(plan, changed(plan, "titan", put("owned", [path])), "2026-11-21").differences
     assert [(one.host, one.rule, one.place, one.repairs) for one in found] == [
         ("titan", "file-undeclared", f"file {path}", "site.yml")

@@ -445,11 +445,8 @@ def _host_findings(
         found = f"{size(left.expected)} left ({taken}), of which {size(stores)} are caches that options keep in the "
         found += "host's memory"
         remedy = f"make that cache of {' and '.join(starved)} smaller by {size(floor - left.low)}, or take it out"
-    doubt = sum((demand.weights_bytes or 0) - demand.weights_bounds[0] for demand in demands if demand.weights_bounds)
     if starves or left.expected < 0:
-        yield (warning if not starves and left.expected + doubt >= 0 else error)(
-            "memory-does-not-fit", Place(host=host), found=found, expected=expected, remedy=remedy
-        )
+        yield error("memory-does-not-fit", Place(host=host), found=found, expected=expected, remedy=remedy)
     elif left.expected < floor or left.low < 0:
         yield warning(
             "memory-tight",
