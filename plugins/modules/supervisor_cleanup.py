@@ -8,14 +8,21 @@ short_description: Remove supervisors of earlier releases that nothing uses
 version_added: 0.2.0
 description:
   - Each release of the supervisor lies in a folder of its own. A service takes a new release at its next start.
-  - A folder stays while a unit, a running process or a kept way back uses it.
+  - A folder stays while a unit, a running process or a kept way back uses it. The release of this run stays, too.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
+options:
+  files:
+    description: The paths of the files that this run brings, C(supervisor.files) of a host's slice.
+    type: list
+    elements: str
+    required: true
 """
 
 EXAMPLES = r"""
 - name: Remove supervisors that nothing uses
   gb10.fleet.supervisor_cleanup:
+    files: "{{ fleet_slice.supervisor.files | list }}"
 """
 
 RETURN = r"""
@@ -33,8 +40,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.supe
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    unused = read_unused()
+    files = {"type": "list", "elements": "str", "required": True}
+    module = AnsibleModule(argument_spec={"files": files}, supports_check_mode=True)
+    unused = read_unused(module.params["files"])
     for path in [] if module.check_mode else unused:
         if path.is_dir():
             shutil.rmtree(path)

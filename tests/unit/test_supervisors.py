@@ -131,8 +131,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def cleaned(capsys: pytest.CaptureFixture[str], *, check: bool = False) -> list[str]:
-    with patch_module_args({"_ansible_check_mode": check}), pytest.raises(SystemExit):
+def cleaned(capsys: pytest.CaptureFixture[str], *, check: bool = False, files: tuple[str, ...] = ()) -> list[str]:
+    with patch_module_args({"_ansible_check_mode": check, "files": [*files]}), pytest.raises(SystemExit):
         supervisor_cleanup.main()
     found = json.loads(capsys.readouterr().out)
     assert found["changed"] == bool(found["removed"])
@@ -145,6 +145,12 @@ def test_a_host_keeps_what_it_uses(host: Path, capsys: pytest.CaptureFixture[str
     assert cleaned(capsys) == ["gids.py", OLD]
     assert [path.name for path in (host / "LIBRARY").iterdir()] == [NEW]
     assert cleaned(capsys) == []
+
+
+def test_what_a_run_brings_stays_on_a_host_without_services(host: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Found in the lab: it was removed, and the next check of drift missed it."""
+    (host / "SERVICES" / "chat.supervisor").unlink()
+    assert cleaned(capsys, files=(f"/usr/local/lib/gb10-fleet/{NEW}/gids.py",)) == ["gids.py", OLD]
 
 
 def test_a_way_back_keeps_its_supervisor(host: Path, capsys: pytest.CaptureFixture[str]) -> None:

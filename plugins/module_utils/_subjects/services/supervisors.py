@@ -59,11 +59,11 @@ def unused(there: Iterable[str], texts: Iterable[str], processes: Iterable[tuple
     return sorted(name for name in there if (name in _FORMER or name.startswith("rank-")) and name not in kept)
 
 
-def read_unused() -> list[Path]:
-    """Of this host."""
+def read_unused(brought: Iterable[str]) -> list[Path]:
+    """Of this host. brought: the files of this run, which stay where no service uses them yet."""
     units = Path(layout.UNITS).glob(f"{layout.container('')}*.service")
     kept = [Path(layout.way_back("x")).parent.glob("*/*"), Path(layout.SERVICES).glob("*.supervisor"), units]
-    texts = [path.read_text("utf-8", "replace") for paths in kept for path in paths if path.is_file()]
+    texts = [*brought, *(path.read_text("utf-8", "replace") for paths in kept for path in paths if path.is_file())]
     library = Path(layout.LIBRARY)
     there = [path.name for path in library.iterdir()] if library.is_dir() else []
     return [library / name for name in unused(there, texts, _processes())]
