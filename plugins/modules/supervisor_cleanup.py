@@ -8,12 +8,12 @@ short_description: Remove supervisors of earlier releases that nothing uses
 version_added: 0.2.0
 description:
   - Each release of the supervisor lies in a folder of its own. A service takes a new release at its next start.
-  - A folder stays while a unit, a running process or a kept way back uses it. The release of this run stays, too.
+  - A folder stays while a unit, a running process or a kept way back uses it. It also stays if its files are in O(files).
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   files:
-    description: The paths of the files that this run brings, C(supervisor.files) of a host's slice.
+    description: Paths of the current supervisor, C(supervisor.files) of a host's slice.
     type: list
     elements: str
     required: true
