@@ -29,18 +29,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--runs", type=int, default=20, help="how often two services are compared, equal ones and others")
 
 
-def _service(port: int, factor: float) -> dict[str, Any]:
+def stand_in(
+    host: str, port: int, env: dict[str, str], recipe: str = "lab-tiny", pool: str = "4 MiB"
+) -> dict[str, Any]:
+    """A service of the stand-in, whose speed its variables set."""
     return {
-        "recipe": "lab-tiny",
-        "hosts": [HOST],
+        "recipe": recipe,
+        "hosts": [host],
         "port": port,
         "listen": "127.0.0.1",
-        "workload": {"max_model_len": 1024, "max_num_seqs": 8, "pool": "4 MiB"},
+        "workload": {"max_model_len": 1024, "max_num_seqs": 8, "pool": pool},
         "silence": {"catalogue-unknown-variable": "the stand-in's own"},
-        "env": {
-            "VLLM_STAND_IN_PREFILL_SECONDS": f"{PREFILL_S * factor:.4f}",
-            "VLLM_STAND_IN_DECODE_SECONDS": f"{TOKEN_S * factor:.4f}",
-        },
+        "env": env,
         "image": {
             "reference": "gb10-lab/vllm-stand-in:0.32.0",
             "family": "upstream",
@@ -48,6 +48,12 @@ def _service(port: int, factor: float) -> dict[str, Any]:
             "source": {"archive": "/srv/lab/vllm-stand-in-0.32.0.tar"},
         },
     }
+
+
+def _service(port: int, factor: float) -> dict[str, Any]:
+    prefill, token = f"{PREFILL_S * factor:.4f}", f"{TOKEN_S * factor:.4f}"
+    speed = {"VLLM_STAND_IN_PREFILL_SECONDS": prefill, "VLLM_STAND_IN_DECODE_SECONDS": token}
+    return stand_in(HOST, port, speed)
 
 
 class Owner:

@@ -22,6 +22,8 @@ import yaml
 from lab.fixtures import Fleet, lab_of, need_lab
 from lab.vllm import images
 
+from .conftest import stand_in
+
 ROOT = Path(__file__).resolve().parents[2]
 SLOW, HEALTHY = "titan", "spark-2"
 SERVICES = {"chat": (SLOW, 8000), "same": (HEALTHY, 8001)}
@@ -32,21 +34,9 @@ LOAD = ("prompts=256", "concurrency=1", "answer=32", "rounds=5")
 
 
 def _service(host: str, port: int) -> dict[str, Any]:
-    return {
-        "recipe": "a-model",
-        "hosts": [host],
-        "port": port,
-        "listen": "127.0.0.1",
-        "workload": {"max_model_len": 1024, "max_num_seqs": 8, "pool": "256 MiB"},
-        "silence": {"catalogue-unknown-variable": "the stand-in's own"},
-        "env": {"VLLM_STAND_IN_DECODE_SECONDS": f"{1 / TOKENS_S:.4f}", "VLLM_STAND_IN_SLOW_PORT": f"8000={TIMES:.3f}"},
-        "image": {
-            "reference": "gb10-lab/vllm-stand-in:0.32.0",
-            "family": "upstream",
-            "release": "0.32.0",
-            "source": {"archive": "/srv/lab/vllm-stand-in-0.32.0.tar"},
-        },
-    }
+    token, slow = f"{1 / TOKENS_S:.4f}", f"8000={TIMES:.3f}"
+    speed = {"VLLM_STAND_IN_DECODE_SECONDS": token, "VLLM_STAND_IN_SLOW_PORT": slow}
+    return stand_in(host, port, speed, "a-model", "256 MiB")
 
 
 class Owner:
