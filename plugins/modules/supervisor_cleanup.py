@@ -8,7 +8,7 @@ short_description: Remove supervisors of earlier releases that nothing uses
 version_added: 0.2.0
 description:
   - Each release of the supervisor lies in a folder of its own. A service takes a new release at its next start.
-  - A folder stays while a unit, a running process or a kept way back uses it. It also stays if its files are in O(files).
+  - A folder stays while a unit, a running process or a kept way back uses it, or O(files) names its files.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
