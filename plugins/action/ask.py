@@ -6,12 +6,13 @@ import unicodedata
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.asked import FORM, request
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import ask_command
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show
+
+from ..module_utils._base.received import one_line
+from ..module_utils._operations.verify.asked import FORM, request
+from ..module_utils._operations.verify.tables import ask_command
+from ..plugin_utils._asking import Asking, NoAnswerError
+from ..plugin_utils._documented import Documented
+from ..plugin_utils._screen import harmless, show
 
 _MOST_TOKENS = 512
 _MOST_SHOWN = 600

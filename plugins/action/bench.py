@@ -9,25 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench import of_plan
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import (
-    kept_record,
-    records,
-    share_lines,
-    with_run,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import MOST_BYTES, earlier
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.report import (
-    comparison,
-    recipe_text,
-    table,
-    text_tables,
-)
-from ansible_collections.gb10.fleet.plugins.plugin_utils._bench_page import page
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
+
+from ..module_utils._base.findings import Finding
+from ..module_utils._base.own_files import replace_file
+from ..module_utils._operations.bench import of_plan
+from ..module_utils._operations.bench.expected import kept_record, records, share_lines, with_run
+from ..module_utils._operations.bench.form import MOST_BYTES, earlier
+from ..module_utils._operations.bench.report import comparison, recipe_text, table, text_tables
+from ..plugin_utils._bench_page import page
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._screen import refusal, show
 
 
 class ActionModule(OnController):

@@ -3,15 +3,10 @@
 
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import NotWholeError
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import (
-    UNMEASURED,
-    Measuring,
-    not_whole,
-    show_figures,
-)
+from ..module_utils._operations.bench.form import NotWholeError
+from ..module_utils._operations.bench.sweep import Point
+from ..plugin_utils._asking import NoAnswerError
+from ..plugin_utils._benchmarking import UNMEASURED, Measuring, not_whole, show_figures
 
 
 class ActionModule(Measuring):

@@ -11,25 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import (
-    NotWholeError,
-    alone,
-    idle,
-    tokens_a_step,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.owner import owner_measured, owner_words
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError, as_read
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import (
-    UNMEASURED,
-    Measuring,
-    not_whole,
-    show_figures,
-    whole,
-)
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
+from ..module_utils._base.own_files import replace_file
+from ..module_utils._base.received import one_line
+from ..module_utils._operations.bench.form import NotWholeError, alone, idle, tokens_a_step
+from ..module_utils._operations.bench.owner import owner_measured, owner_words
+from ..module_utils._operations.bench.sweep import Point
+from ..plugin_utils._asking import NoAnswerError, as_read
+from ..plugin_utils._benchmarking import UNMEASURED, Measuring, not_whole, show_figures, whole
+from ..plugin_utils._documented import Documented
 
 PROGRAM = Path(__file__).resolve().parents[2] / "playbooks" / "files" / "gb10_benchy.py"
 _TOKENIZER = "tokenizer.json"

@@ -10,18 +10,14 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import ROUNDS
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import (
-    BusyError,
-    NotWholeError,
-    idle,
-    values_of,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point, steps, words
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
+
+from ..module_utils._base.received import one_line
+from ..module_utils._operations.bench.canary import ROUNDS
+from ..module_utils._operations.bench.form import BusyError, NotWholeError, idle, values_of
+from ..module_utils._operations.bench.sweep import Point, steps, words
+from ..plugin_utils._asking import NoAnswerError
+from ..plugin_utils._benchmarking import Measuring
+from ..plugin_utils._documented import Documented
 
 # Of all services of a host; a run that has begun is waited for.
 _MOST_S = 1200.0

@@ -5,17 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base import sizes, worded
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import unwritten
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.build import Order, build, summary
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle, earlier
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.manifest import LEAST_PART
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.needs import Needs, needs, plan_hash
-from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import kept_key, trusted_key
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..module_utils._base import sizes, worded
+from ..module_utils._base.findings import FleetError
+from ..module_utils._base.gb10 import fact
+from ..module_utils._base.own_files import unwritten
+from ..module_utils._operations.bundle.build import Order, build, summary
+from ..module_utils._operations.bundle.folder import Bundle, earlier
+from ..module_utils._operations.bundle.manifest import LEAST_PART
+from ..module_utils._operations.bundle.needs import Needs, needs, plan_hash
+from ..plugin_utils._bundle_key import kept_key, trusted_key
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._screen import show
 
 # FAT's largest file is a byte short of 4 GiB.
 _SHORT = 1

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import BUNDLE
-from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.sources import deliveries, environment
-from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import note_used, trusted_key
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..module_utils._base.findings import FleetError
+from ..module_utils._base.layout import BUNDLE
+from ..module_utils._base.sizes import size
+from ..module_utils._operations.bundle.folder import Bundle
+from ..module_utils._operations.bundle.sources import deliveries, environment
+from ..plugin_utils._bundle_key import note_used, trusted_key
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._screen import show
 
 _LINE_SECONDS = 10
 

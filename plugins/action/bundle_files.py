@@ -7,13 +7,14 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import BUNDLE
-from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.sources import apt_files
-from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import trusted_key
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..module_utils._base.findings import FleetError
+from ..module_utils._base.layout import BUNDLE
+from ..module_utils._base.sizes import size
+from ..module_utils._operations.bundle.folder import Bundle
+from ..module_utils._operations.bundle.sources import apt_files
+from ..plugin_utils._bundle_key import trusted_key
+from ..plugin_utils._screen import show
 
 # What lies on the host twice at a time, in the account's own folder and in ours: so many bytes or files.
 _MOST_BYTES = 1 << 30

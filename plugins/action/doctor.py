@@ -11,26 +11,21 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import Fault, guarded
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, sentence
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
-from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
-from ansible_collections.gb10.fleet.plugins.module_utils._base.reading import State
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import as_text as bundle_text
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import make_bundle, parse_bundle
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judge import (
-    Examined,
-    examine,
-    examine_file,
-    silent,
-    together,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, Result, compare
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import make_changing
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
+
+from ..module_utils._base.faults import Fault, guarded
+from ..module_utils._base.findings import Finding, FleetError, sentence
+from ..module_utils._base.own_files import replace_file, unwritten
+from ..module_utils._base.plan import Plan
+from ..module_utils._base.reading import State
+from ..module_utils._operations.doctor.bundle import as_text as bundle_text
+from ..module_utils._operations.doctor.bundle import make_bundle, parse_bundle
+from ..module_utils._operations.doctor.judge import Examined, examine, examine_file, silent, together
+from ..module_utils._operations.doctor.text import as_text
+from ..module_utils._operations.drift.compare import Reading, Result, compare
+from ..module_utils._plan.text import WIDTH
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._kept_secret import make_changing
+from ..plugin_utils._screen import show, warn
 
 
 class ActionModule(OnController):

@@ -14,36 +14,27 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._base import own_files
-from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import fault_of
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Difference
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
-from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Unknown
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import name_of, night, skipped
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.expected import (
-    judged,
-    kept_record,
-    records,
-    with_run,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import earlier
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import head, run_of, watched
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import EXIT_CODES, Reading, compare
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.document import Document, History
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.formats import junit, prometheus
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.history import parse, remember
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import (
-    as_json,
-    as_text,
-    report,
-    summary,
-)
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page
-from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import make_changing
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
+
+from ..module_utils._base import own_files
+from ..module_utils._base.faults import fault_of
+from ..module_utils._base.findings import Difference
+from ..module_utils._base.own_files import replace_file
+from ..module_utils._base.plan import Plan
+from ..module_utils._base.subject import Unknown
+from ..module_utils._operations.bench.canary import name_of, night, skipped
+from ..module_utils._operations.bench.expected import judged, kept_record, records, with_run
+from ..module_utils._operations.bench.form import earlier
+from ..module_utils._operations.bench.of_plan import head, run_of, watched
+from ..module_utils._operations.bench.sweep import Point
+from ..module_utils._operations.drift.compare import EXIT_CODES, Reading, compare
+from ..module_utils._operations.drift.document import Document, History
+from ..module_utils._operations.drift.formats import junit, prometheus
+from ..module_utils._operations.drift.history import parse, remember
+from ..module_utils._operations.drift.report import as_json, as_text, report, summary
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._drift_page import page
+from ..plugin_utils._kept_secret import make_changing
+from ..plugin_utils._screen import show, warn
 
 HISTORY = "history.json"
 HOOK_SECONDS = 60

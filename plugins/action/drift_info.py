@@ -10,16 +10,17 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.action.host_info import FORM
-from ansible_collections.gb10.fleet.plugins.module_utils._base import own_files
-from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.history import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import DEEP_SECONDS, questions
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import new_salt
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.form import forms, taken
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
-from ansible_collections.gb10.fleet.plugins.plugin_utils._compared import with_comparisons
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
+
+from ..action.host_info import FORM
+from ..module_utils._base import own_files
+from ..module_utils._base.received import one_line
+from ..module_utils._operations.drift.history import parse
+from ..module_utils._operations.drift.questions import DEEP_SECONDS, questions
+from ..module_utils._operations.drift.secrets import new_salt
+from ..module_utils._subjects.form import forms, taken
+from ..plugin_utils._asking import Asking, NoAnswerError
+from ..plugin_utils._compared import with_comparisons
+from ..plugin_utils._documented import Documented
 
 HISTORY = "history.json"
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}

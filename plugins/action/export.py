@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.export import gpustack, kubernetes
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.service import Carried
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.text import Changes, as_text, changes
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
+
+from ..module_utils._base.findings import FleetError, ordered
+from ..module_utils._base.own_files import replace_file
+from ..module_utils._operations.export import gpustack, kubernetes
+from ..module_utils._operations.export.service import Carried
+from ..module_utils._operations.export.text import Changes, as_text, changes
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._screen import show, warn
 
 _SUFFIX = ".yml"
 Options = Mapping[str, Any]

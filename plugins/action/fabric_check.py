@@ -4,11 +4,12 @@
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.bandwidth import judge_bandwidth
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.judge import judge, summary
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
+
+from ..module_utils._base.findings import ordered
+from ..module_utils._subjects.fabric.bandwidth import judge_bandwidth
+from ..module_utils._subjects.fabric.judge import judge, summary
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._screen import warn
 
 
 class ActionModule(OnController):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.fabric_info: what a host says of its fabric, in bounds."""
 
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.answer import READING
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
+from ..module_utils._subjects.fabric.answer import READING
+from ..plugin_utils._asking import Answering
 
 
 class ActionModule(Answering):

@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show, warn
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._screen import refusal, show, warn
 
 
 class ActionModule(OnController):

@@ -6,8 +6,9 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.plugin_utils._new_connection import use_new_connections
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..plugin_utils._new_connection import use_new_connections
+from ..plugin_utils._screen import show
 
 # The host takes unconfirmed rules back after 60 s; an attempt may outlast that by SSH's own timeout.
 PATIENCE_S = 120.0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.gateway_info: what a host says of its gateway and clients of it, in bounds."""
 
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.answer import GATEWAY
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
+from ..module_utils._operations.verify.answer import GATEWAY
+from ..plugin_utils._asking import Answering
 
 
 class ActionModule(Answering):

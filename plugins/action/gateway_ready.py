@@ -4,9 +4,10 @@
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.answer import GATEWAY_ANSWERS
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import first_key
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
+
+from ..module_utils._operations.verify.answer import GATEWAY_ANSWERS
+from ..module_utils._subjects.gateway.clients import first_key
+from ..plugin_utils._asking import Asking, NoAnswerError
 
 
 class ActionModule(Asking):

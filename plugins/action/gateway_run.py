@@ -3,9 +3,9 @@
 
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.subject import secrets_of
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._secret_text import text_on_host
+from ..module_utils._subjects.gateway.subject import secrets_of
+from ..plugin_utils._documented import Documented
+from ..plugin_utils._secret_text import text_on_host
 
 
 class ActionModule(Documented):

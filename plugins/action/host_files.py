@@ -5,7 +5,8 @@ import hashlib
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import content_of
+
+from ..module_utils._base.managed import content_of
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types

@@ -9,19 +9,17 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
-from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import Slice
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import read_answer
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import (
-    before_change,
-    paths_before_change,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import new_salt
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.form import forms, taken
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import ALWAYS, NOT_BEFORE_CHANGE, UNASKED
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
-from ansible_collections.gb10.fleet.plugins.plugin_utils._compared import with_comparisons
-from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal
+
+from ..module_utils._base.schema import Spec
+from ..module_utils._base.slice import Slice
+from ..module_utils._host.probe.answer import read_answer
+from ..module_utils._operations.drift.questions import before_change, paths_before_change
+from ..module_utils._operations.drift.secrets import new_salt
+from ..module_utils._subjects.form import forms, taken
+from ..module_utils._subjects.state import ALWAYS, NOT_BEFORE_CHANGE, UNASKED
+from ..plugin_utils._asking import Asking, NoAnswerError, as_read
+from ..plugin_utils._compared import with_comparisons
+from ..plugin_utils._sudo import refuse_without_terminal
 
 # What each part of the state holds is checked by `_subjects.form`.
 FORM: Spec = {

@@ -5,9 +5,9 @@ import re
 import shlex
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import INSTALLED
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.system import read_packages
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
+from ..module_utils._base.layout import INSTALLED
+from ..module_utils._host.probe.system import read_packages
+from ..plugin_utils._documented import Documented
 
 LOCK_S = 1800  # an update of DGX OS may be at work
 _NO_START = 101  # of invoke-rc.d: an action that policy forbids

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import managed
-from ansible_collections.gb10.fleet.plugins.module_utils._base.owned import patterns_of
+
+from ..module_utils._base.managed import managed
+from ..module_utils._base.owned import patterns_of
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types

@@ -3,9 +3,9 @@
 
 from typing import ClassVar
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.form import FIGURES, SECONDS
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
+from ..module_utils._base.schema import Spec
+from ..module_utils._operations.update.form import FIGURES, SECONDS
+from ..plugin_utils._asking import Answering, changes
 
 
 class ActionModule(Answering):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.image_prune: what a host says of the images that it removed, in bounds."""
 
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
+from ..plugin_utils._asking import Answering, changes
 
 
 class ActionModule(Answering):

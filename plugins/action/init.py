@@ -9,32 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import look, replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import read_networks
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fitting import fitting, taking_over
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.trying import (
-    FOLDER,
-    of_inventories,
-    running_words,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
-    FLEET,
-    IGNORE,
-    KEPT,
-    Row,
-    fits_table,
-    kept_text,
-    read_table,
-    texts,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import NAME
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import write_new
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless, show, warn
+
+from ..module_utils._base.gb10 import ROOT
+from ..module_utils._base.own_files import look, replace_file
+from ..module_utils._base.yaml_text import read_yaml
+from ..module_utils._engines.recipes.recipe import load_all
+from ..module_utils._host.probe.machine import read_networks
+from ..module_utils._operations.init.decide import Host, propose
+from ..module_utils._operations.init.fitting import fitting, taking_over
+from ..module_utils._operations.init.trying import FOLDER, of_inventories, running_words
+from ..module_utils._operations.init.write import FLEET, IGNORE, KEPT, Row, fits_table, kept_text, read_table, texts
+from ..module_utils._stores.lock.file import NAME
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._own_recipes import write_new
+from ..plugin_utils._screen import harmless, show, warn
 
 
 def read_hosts(found: Iterable[Row], variables: dict[str, Any]) -> dict[str, Host]:

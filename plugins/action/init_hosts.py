@@ -8,19 +8,15 @@ from typing import Any
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible import context
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.find import Machine, host_name
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import Login, Refused
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.look import (
-    host_key,
-    log_in_here,
-    look_around,
-    own_addresses,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import found_table
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._questions import agreed, ask
-from ansible_collections.gb10.fleet.plugins.plugin_utils._reached import HERE, log_into, named_hosts, ssh_arguments
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..module_utils._operations.init.find import Machine, host_name
+from ..module_utils._operations.init.login import Login, Refused
+from ..module_utils._operations.init.look import host_key, log_in_here, look_around, own_addresses
+from ..module_utils._operations.init.write import found_table
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._questions import agreed, ask
+from ..plugin_utils._reached import HERE, log_into, named_hosts, ssh_arguments
+from ..plugin_utils._screen import show
 
 _NAME_THEM = "ansible-playbook gb10.fleet.init -e host=192.168.1.40,spark-3f1c.local"
 _NOBODY = (

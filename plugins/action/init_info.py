@@ -4,9 +4,10 @@
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import of_sudo
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.reading import FORM as READING
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
+
+from ..module_utils._base.findings import of_sudo
+from ..module_utils._operations.init.reading import FORM as READING
+from ..plugin_utils._asking import Answering
 
 
 class ActionModule(Answering):

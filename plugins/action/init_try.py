@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.action.init import read_hosts
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import sentence
-from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
-from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
-from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import read_networks
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init import trying
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, propose
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import FLEET, HOSTS, KEPT, tried_texts
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH, summary
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._questions import agreed
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..action.init import read_hosts
+from ..module_utils._base.findings import sentence
+from ..module_utils._base.gb10 import ROOT
+from ..module_utils._base.own_files import replace_file, unwritten
+from ..module_utils._base.plan import Plan
+from ..module_utils._base.yaml_text import read_yaml
+from ..module_utils._engines.recipes.recipe import load_all
+from ..module_utils._host.probe.machine import read_networks
+from ..module_utils._operations.init import trying
+from ..module_utils._operations.init.decide import Host, propose
+from ..module_utils._operations.init.write import FLEET, HOSTS, KEPT, tried_texts
+from ..module_utils._plan.text import WIDTH, summary
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._questions import agreed
+from ..plugin_utils._screen import show
 
 Options = dict[str, Any]
 

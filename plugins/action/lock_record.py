@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import update
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import KINDS, Lock, Settled, settle
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
+
+from ..module_utils._base.findings import FleetError
+from ..module_utils._stores.lock.file import update
+from ..module_utils._stores.lock.lock import KINDS, Lock, Settled, settle
+from ..plugin_utils._documented import OnController
 
 
 class ActionModule(OnController):

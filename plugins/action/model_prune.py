@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.model_prune: what a host says of the models that it removed, in bounds."""
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
+from ..module_utils._base.schema import Spec
+from ..plugin_utils._asking import Answering, changes
 
 _REMOVED: Spec = {
     "type": "map",

@@ -6,10 +6,11 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import outcome
-from ansible_collections.gb10.fleet.plugins.plugin_utils._new_connection import use_new_connections
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import is_brief, is_first, show
-from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal
+
+from ..module_utils._host.netplan import outcome
+from ..plugin_utils._new_connection import use_new_connections
+from ..plugin_utils._screen import is_brief, is_first, show
+from ..plugin_utils._sudo import refuse_without_terminal
 
 # The host decides within 90 s; an SSH attempt may outlast that by its own timeout.
 PATIENCE_S = 120.0

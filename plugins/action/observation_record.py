@@ -5,17 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import (
-    clear_of_folders,
-    look,
-    replace_file,
-    unwritten,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
-from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.json_settings import written
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
+
+from ..module_utils._base.own_files import clear_of_folders, look, replace_file, unwritten
+from ..module_utils._base.received import one_line
+from ..module_utils._engines.observed import require_observed
+from ..module_utils._host.settings.json_settings import written
+from ..plugin_utils._asking import Answering, changes
+from ..plugin_utils._screen import warn
 
 
 class ActionModule(Answering):

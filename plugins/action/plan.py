@@ -14,25 +14,20 @@ from ansible.utils.display import Display
 
 # Every run begins with this action, which the main process loads: workers are copies of it, and each would else import
 # all filters anew for each task of each host: 54 ms (`Jinja2Loader`, `plugins/strategy/linear.py`, ansible-core 2.19).
-from ansible_collections.gb10.fleet.plugins.filter import internal, kv_pool, recipe_import, vllm_flags  # noqa: F401
-from ansible_collections.gb10.fleet.plugins.module_utils._base import secret_files
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import (
-    Finding,
-    FleetError,
-    did_you_mean,
-    sentence,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
-from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
-from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
-from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import GatewaySlice
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.tracing.declared import headers_problems
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.check import plan_from
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.published import MOST_BYTES, checked
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.artifact import of_plan
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
+from ..filter import internal, kv_pool, recipe_import, vllm_flags  # noqa: F401
+from ..module_utils._base import secret_files
+from ..module_utils._base.findings import Finding, FleetError, did_you_mean, sentence
+from ..module_utils._base.place import Place
+from ..module_utils._base.plan import Plan
+from ..module_utils._base.ranks import head_of
+from ..module_utils._base.slice import GatewaySlice
+from ..module_utils._engines.observed import FOLDER
+from ..module_utils._engines.tracing.declared import headers_problems
+from ..module_utils._operations.bundle.check import plan_from
+from ..module_utils._operations.drift.managed import managed_files
+from ..module_utils._operations.pull.published import MOST_BYTES, checked
+from ..module_utils._operations.verify.artifact import of_plan
+from ..module_utils._plan.choice import (
     choose,
     chosen_hosts,
     declared_and_retired,
@@ -41,27 +36,21 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     retried,
     split_by_limit,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import declared_twice
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_problems, secret_file
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
-    WIDTH,
-    as_json,
-    as_text,
-    concerning,
-    findings_text,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import NAME
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import client_problems
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.judge import of_owner
-from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import trusted_key, used
-from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._git import secrets_in_git
-from ansible_collections.gb10.fleet.plugins.plugin_utils._made_certificates import ca_problems
-from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import files_of, located
-from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Planning, fleet_hosts
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import for_people, refusal, show
-from ansible_collections.gb10.fleet.plugins.plugin_utils._who import this_run
+from ..module_utils._plan.inventory_files import declared_twice
+from ..module_utils._plan.keys import key_problems, secret_file
+from ..module_utils._plan.text import WIDTH, as_json, as_text, concerning, findings_text
+from ..module_utils._stores.lock.file import NAME
+from ..module_utils._subjects.gateway.clients import client_problems
+from ..module_utils._subjects.tls.judge import of_owner
+from ..plugin_utils._bundle_key import trusted_key, used
+from ..plugin_utils._certificates import described
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._git import secrets_in_git
+from ..plugin_utils._made_certificates import ca_problems
+from ..plugin_utils._origin import files_of, located
+from ..plugin_utils._planning import Planning, fleet_hosts
+from ..plugin_utils._screen import for_people, refusal, show
+from ..plugin_utils._who import this_run
 
 PREFIX = "fleet_"
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.published import content, is_same, refused
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import read
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import dump
-from ansible_collections.gb10.fleet.plugins.plugin_utils import _publisher
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal
+
+from ..module_utils._base.findings import FleetError
+from ..module_utils._base.own_files import replace_file, unwritten
+from ..module_utils._operations.pull.published import content, is_same, refused
+from ..module_utils._stores.lock.file import read
+from ..module_utils._stores.lock.lock import dump
+from ..plugin_utils import _publisher
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._screen import refusal
 
 
 class ActionModule(OnController):

@@ -3,10 +3,10 @@
 
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.answer import RANKS
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.artifact import of_ranks
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import rank_shown
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
+from ..module_utils._operations.verify.answer import RANKS
+from ..module_utils._operations.verify.artifact import of_ranks
+from ..module_utils._operations.verify.tables import rank_shown
+from ..plugin_utils._asking import Answering
 
 
 class ActionModule(Answering):

@@ -6,16 +6,17 @@ from typing import Any
 
 import yaml
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils import api
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.foreign_files import content_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.declaration import ModelData
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.formats import own_name
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import recipes_folder, write_new
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
+
+from ..module_utils import api
+from ..module_utils._base.findings import FleetError
+from ..module_utils._base.foreign_files import content_of
+from ..module_utils._engines.declaration import ModelData
+from ..module_utils._engines.recipes.formats import own_name
+from ..module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
+from ..module_utils._stores.weights.hub_api import HubApi
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._own_recipes import recipes_folder, write_new
+from ..plugin_utils._screen import warn
 
 # A recipe has some kilobytes.
 _MOST_BYTES = 1 << 20

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.recipe_lint import lint_recipes, report
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..module_utils._base.gb10 import SHIPPED_RECIPES
+from ..module_utils._engines.recipes.recipe import load_all
+from ..module_utils._plan.recipe_lint import lint_recipes, report
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._screen import show
 
 
 class ActionModule(OnController):

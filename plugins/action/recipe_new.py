@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.derive import as_file, derive
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
-from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import Checkpoint, require_of
-from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.gguf_files import meant, named_model
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._own_recipes import recipes_folder, write_new
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
+
+from ..module_utils._base.findings import FleetError, ordered
+from ..module_utils._engines.recipes.derive import as_file, derive
+from ..module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
+from ..module_utils._facts.models.checkpoint import Checkpoint, require_of
+from ..module_utils._facts.models.gguf_files import meant, named_model
+from ..module_utils._stores.weights.hub_api import HubApi
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._own_recipes import recipes_folder, write_new
+from ..plugin_utils._screen import warn
 
 
 class ActionModule(OnController):

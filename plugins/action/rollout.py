@@ -4,16 +4,10 @@
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.steps import (
-    chosen,
-    obstacles,
-    page,
-    replicas_of,
-    steps,
-)
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
+from ..module_utils._base.findings import Finding
+from ..module_utils._operations.rollout.steps import chosen, obstacles, page, replicas_of, steps
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._screen import refusal, show
 
 
 class ActionModule(OnController):

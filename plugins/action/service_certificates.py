@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import unwritten
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._made_certificates import Made
+
+from ..module_utils._base.findings import FleetError
+from ..module_utils._base.gb10 import fact
+from ..module_utils._base.own_files import unwritten
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._made_certificates import Made
 
 
 class ActionModule(OnController):

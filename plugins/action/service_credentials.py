@@ -3,10 +3,10 @@
 
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.subject import credentials
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.subject import trusted
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import Documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._secret_text import text_on_host
+from ..module_utils._subjects.services.subject import credentials
+from ..module_utils._subjects.tls.subject import trusted
+from ..plugin_utils._documented import Documented
+from ..plugin_utils._secret_text import text_on_host
 
 
 class ActionModule(Documented):

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import unwritten
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import keep
+
+from ..module_utils._base.own_files import unwritten
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._kept_secret import keep
 
 _KEY_BYTES = 32
 

@@ -4,12 +4,10 @@
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import slower_than
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.compare import (
-    answer_seconds,
-    slower_services,
-)
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
+
+from ..module_utils._operations.bench.canary import slower_than
+from ..module_utils._operations.rollout.compare import answer_seconds, slower_services
+from ..plugin_utils._documented import OnController
 
 
 class ActionModule(OnController):

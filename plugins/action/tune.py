@@ -10,20 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import load_of
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.guard import guard
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune import step
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import (
-    MOST_BYTES,
-    SearchState,
-    changed,
-    read_state,
-)
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Planning
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
+
+from ..module_utils._base.findings import Finding, FleetError
+from ..module_utils._base.own_files import replace_file
+from ..module_utils._operations.bench.of_plan import load_of
+from ..module_utils._operations.rollout.guard import guard
+from ..module_utils._operations.tune import step
+from ..module_utils._operations.tune.state import MOST_BYTES, SearchState, changed, read_state
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._planning import Planning
+from ..plugin_utils._screen import refusal, show
 
 Options = Mapping[str, Any]
 

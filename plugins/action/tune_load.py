@@ -5,13 +5,14 @@ import time
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import BusyError, NotWholeError
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point, words
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.goal import figures_of, read_goal
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import UNMEASURED, Measuring
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..module_utils._engines.registry import ENGINES
+from ..module_utils._operations.bench.form import BusyError, NotWholeError
+from ..module_utils._operations.bench.sweep import Point, words
+from ..module_utils._operations.tune.goal import figures_of, read_goal
+from ..plugin_utils._asking import NoAnswerError
+from ..plugin_utils._benchmarking import UNMEASURED, Measuring
+from ..plugin_utils._screen import show
 
 
 class ActionModule(Measuring):

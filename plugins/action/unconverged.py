@@ -6,18 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.unconverged import (
-    Answers,
-    needed_first,
-    unconverged,
-    unstaged,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import inventory_folder
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.earlier import goes_back
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal
-from ansible_collections.gb10.fleet.plugins.plugin_utils._who import lag
+
+from ..module_utils._base.gb10 import ROOT
+from ..module_utils._operations.drift.unconverged import Answers, needed_first, unconverged, unstaged
+from ..module_utils._plan.inventory_files import inventory_folder
+from ..module_utils._plan.preflight.earlier import goes_back
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._screen import refusal
+from ..plugin_utils._who import lag
 
 
 class ActionModule(OnController):

@@ -5,21 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.gate import apart, problems
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.order import (
-    groups_of,
-    next_of,
-    services_of,
-    steps,
-    wanting,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.page import changes, page
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import faults, name
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.result import Result, result, running
-from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import OnController
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show, warn
+from ..module_utils._base.findings import Finding, ordered
+from ..module_utils._base.subject import PreflightContext
+from ..module_utils._operations.update.gate import apart, problems
+from ..module_utils._operations.update.order import groups_of, next_of, services_of, steps, wanting
+from ..module_utils._operations.update.page import changes, page
+from ..module_utils._operations.update.proof import faults, name
+from ..module_utils._operations.update.result import Result, result, running
+from ..plugin_utils._documented import OnController
+from ..plugin_utils._screen import refusal, show, warn
 
 
 class ActionModule(OnController):

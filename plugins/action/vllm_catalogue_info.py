@@ -3,8 +3,8 @@
 
 from typing import ClassVar
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
+from ..module_utils._base.schema import Spec
+from ..plugin_utils._asking import Answering
 
 
 class ActionModule(Answering):

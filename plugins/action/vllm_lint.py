@@ -5,7 +5,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils import api
+
+from ..module_utils import api
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types

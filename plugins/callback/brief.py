@@ -18,7 +18,8 @@ extends_documentation_fragment:
 from typing import Any
 
 from ansible.plugins.callback.default import CallbackModule as Default
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..plugin_utils._screen import show
 
 
 class CallbackModule(Default):  # type: ignore[misc]  # ansible-core carries no types

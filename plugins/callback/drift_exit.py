@@ -17,7 +17,8 @@ notes:
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..plugin_utils._screen import show
 
 MARK = "drift_check"
 UNKNOWN = 1

@@ -24,15 +24,12 @@ from typing import Any
 
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import Fault, guarded
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import of_sudo
-from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
-    Stopped,
-    end_table,
-    status_table,
-)
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..module_utils._base.faults import Fault, guarded
+from ..module_utils._base.findings import of_sudo
+from ..module_utils._base.plan import Plan
+from ..module_utils._operations.verify.tables import Stopped, end_table, status_table
+from ..plugin_utils._screen import show
 
 PROBLEMS = 2  # the exit code of a status that lists problems
 # Tasks that only look: who is stopped by one of them has not been changed.

@@ -37,38 +37,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._base.reading import State
-from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import Slice
-from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import (
-    by_host,
-    cable_ends,
-    fabric_addresses,
-    host_slice,
-    whole_services,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import changed_services, service_starts
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.of_plan import bench_loads
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.published import refused
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.dependents import removal
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.page import stopped
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import unproved
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.described import explained
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import inventory_folder
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import (
-    lets_others_in,
-    made_elsewhere,
-    obstacles,
-    preflight,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.taken_back import forgotten, kept
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import (
-    findings,
-    not_there,
-    undeclared,
-)
+
+from ..module_utils._base import layout
+from ..module_utils._base.findings import ordered
+from ..module_utils._base.reading import State
+from ..module_utils._base.slice import Slice
+from ..module_utils._host.joins.hosts import by_host, cable_ends, fabric_addresses, host_slice, whole_services
+from ..module_utils._host.joins.services import changed_services, service_starts
+from ..module_utils._operations.bench.of_plan import bench_loads
+from ..module_utils._operations.drift.questions import host_view
+from ..module_utils._operations.pull.published import refused
+from ..module_utils._operations.undo.dependents import removal
+from ..module_utils._operations.update.page import stopped
+from ..module_utils._operations.update.proof import unproved
+from ..module_utils._plan.described import explained
+from ..module_utils._plan.inventory_files import inventory_folder
+from ..module_utils._plan.preflight.needs import lets_others_in, made_elsewhere, obstacles, preflight
+from ..module_utils._subjects.services.taken_back import forgotten, kept
+from ..module_utils._subjects.services.undeclared import findings, not_there, undeclared
 
 
 def preflight_sentences(

@@ -40,7 +40,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils import api
+
+from ..module_utils import api
 
 
 def recipe_import(source: object, name: object) -> api.Imported:

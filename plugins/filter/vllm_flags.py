@@ -54,8 +54,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils import api
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+
+from ..module_utils import api
+from ..module_utils._base.findings import FleetError
 
 
 def vllm_flags(fleet: object, service: str, host: str | None = None) -> dict[str, Any]:

@@ -49,12 +49,13 @@ from typing import Any
 
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import memory_settings
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.find import host_name
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import Login, Refused
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.look import look_around
-from ansible_collections.gb10.fleet.plugins.plugin_utils._reached import log_into, named_hosts, ssh_arguments
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import warn
+
+from ..module_utils._operations.init.decide import memory_settings
+from ..module_utils._operations.init.find import host_name
+from ..module_utils._operations.init.login import Login, Refused
+from ..module_utils._operations.init.look import look_around
+from ..plugin_utils._reached import log_into, named_hosts, ssh_arguments
+from ..plugin_utils._screen import warn
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: ignore[misc]

@@ -44,12 +44,13 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, did_you_mean, finding_of
-from ansible_collections.gb10.fleet.plugins.module_utils._base.plan import Plan
-from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import rank_of
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import inventory_folder
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.sources import read_sources
-from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import inventory_of
+
+from ..module_utils._base.findings import FleetError, did_you_mean, finding_of
+from ..module_utils._base.plan import Plan
+from ..module_utils._base.ranks import rank_of
+from ..module_utils._plan.inventory_files import inventory_folder
+from ..module_utils._plan.sources import read_sources
+from ..plugin_utils._planning import inventory_of
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core carries no types

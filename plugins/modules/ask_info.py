@@ -50,8 +50,9 @@ speed:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import trusting
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.asked import streamed
+
+from ..module_utils._on_host.rank.client import trusting
+from ..module_utils._operations.verify.asked import streamed
 
 
 def main() -> None:

@@ -55,7 +55,8 @@ raw:
 from collections.abc import Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.load import load
+
+from ..module_utils._operations.bench.load import load
 
 
 def main() -> None:

@@ -59,11 +59,12 @@ import os
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import BUNDLE
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
-from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
-from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import require_space
+
+from ..module_utils._base.findings import FleetError
+from ..module_utils._base.layout import BUNDLE
+from ..module_utils._base.own_files import replace_file, unwritten
+from ..module_utils._base.sizes import size
+from ..module_utils._base.staging import require_space
 
 _BLOCK = 1 << 20
 

@@ -37,8 +37,9 @@ checkpoint:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import read_folder
+
+from ..module_utils._base.findings import FleetError
+from ..module_utils._engines.recipes.kept_models import read_folder
 
 
 def main() -> None:

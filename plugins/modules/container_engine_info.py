@@ -38,13 +38,9 @@ missing_rules:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import UnreadableError, bounded_run
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.container_engine.reading import (
-    RESTART,
-    needed_rules,
-    read_daemon,
-    read_engine,
-)
+
+from ..module_utils._host.probe.parts import UnreadableError, bounded_run
+from ..module_utils._subjects.container_engine.reading import RESTART, needed_rules, read_daemon, read_engine
 
 COMMAND_SECONDS = 30
 

@@ -190,14 +190,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import STATE
-from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import ARGUMENTS, LOCKS, Progress, held
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker, LocalImage
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import ImageStep, Wanted
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.store import ImageStore
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import modules
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import PEER
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
+
+from ..module_utils._base.layout import STATE
+from ..module_utils._base.staging import ARGUMENTS, LOCKS, Progress, held
+from ..module_utils._stores.images.docker import Docker, LocalImage
+from ..module_utils._stores.images.step import ImageStep, Wanted
+from ..module_utils._stores.images.store import ImageStore
+from ..module_utils._stores.transfer import modules
+from ..module_utils._stores.transfer.peer import PEER
+from ..module_utils._stores.transfer.places import Places
 
 SOURCE = {
     "kind": {"type": "str", "choices": ["registry", "archive", "host", "bundle", "build"], "required": True},

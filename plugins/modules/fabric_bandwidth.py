@@ -60,8 +60,9 @@ from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric import perftest
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.reading import (
+
+from ..module_utils._subjects.fabric import perftest
+from ..module_utils._subjects.fabric.reading import (
     counters,
     keep_measured,
     read_iommu,

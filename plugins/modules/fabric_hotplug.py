@@ -36,8 +36,9 @@ restart_needed:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hotplug import DISABLED, MARKER
+
+from ..module_utils._base import layout
+from ..module_utils._subjects.fabric.hotplug import DISABLED, MARKER
 
 
 def main() -> None:

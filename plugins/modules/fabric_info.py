@@ -47,12 +47,8 @@ from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.reading import (
-    ask_neighbours,
-    read_adapter,
-    read_links,
-    read_rdma,
-)
+
+from ..module_utils._subjects.fabric.reading import ask_neighbours, read_adapter, read_links, read_rdma
 
 
 def main() -> None:

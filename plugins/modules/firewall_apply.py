@@ -83,9 +83,10 @@ import shutil
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.ssh_session import session_port
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall import host
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.ruleset import ruleset
+
+from ..module_utils._host.netplan.ssh_session import session_port
+from ..module_utils._subjects.firewall import host
+from ..module_utils._subjects.firewall.ruleset import ruleset
 
 _PLAN = {
     "state": {"type": "str", "choices": ["closed", "limited", "open"], "required": True},

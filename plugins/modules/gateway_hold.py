@@ -40,7 +40,8 @@ RETURN = r"""
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.reading import HOLDS, ask, holds_of
+
+from ..module_utils._subjects.gateway.reading import HOLDS, ask, holds_of
 
 
 def main() -> None:

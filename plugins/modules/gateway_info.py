@@ -59,16 +59,13 @@ from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import GatewaySlice
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import Run
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.client import read_client
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.gateway import problems
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import unit_state
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.reading import (
-    has_address,
-    read_gateway,
-    secret_paths,
-)
+
+from ..module_utils._base.slice import GatewaySlice
+from ..module_utils._host.probe.parts import Run
+from ..module_utils._operations.verify.client import read_client
+from ..module_utils._operations.verify.gateway import problems
+from ..module_utils._operations.verify.service import unit_state
+from ..module_utils._subjects.gateway.reading import has_address, read_gateway, secret_paths
 
 
 def main() -> None:

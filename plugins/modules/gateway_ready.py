@@ -63,7 +63,8 @@ answers:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import client, gateway
+
+from ..module_utils._operations.verify import client, gateway
 
 
 def main() -> None:

@@ -65,9 +65,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import clear_of_folders, holds, replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.reading import (
+
+from ..module_utils._base import layout
+from ..module_utils._base.own_files import clear_of_folders, holds, replace_file
+from ..module_utils._subjects.gateway.reading import (
     ADDRESS_CONFIG,
     ADDRESS_PROGRAM,
     BODIES_CONFIG,
@@ -78,7 +79,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.readi
     reaches,
     unread,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.clients_view import CLOCKS, refused
+from ..module_utils._subjects.tls.clients_view import CLOCKS, refused
 
 # In the gateway's own folder, which root alone reads.
 _STAGED = f"{layout.GATEWAY}/staged"

@@ -39,7 +39,8 @@ import secrets
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import clear_of_folders, holds, replace_file
+
+from ..module_utils._base.own_files import clear_of_folders, holds, replace_file
 
 MODE = 0o600
 # A shorter one is none: a run that was cut off has left it.

@@ -74,13 +74,14 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import clear_of_folders, set_aside
-from ansible_collections.gb10.fleet.plugins.module_utils._base.owned import require_pattern, undeclared
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.owned import find_owned
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import UnreadableError, bounded_run
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.units import read_units
-from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.units import State, decide, refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record
+
+from ..module_utils._base.own_files import clear_of_folders, set_aside
+from ..module_utils._base.owned import require_pattern, undeclared
+from ..module_utils._host.probe.owned import find_owned
+from ..module_utils._host.probe.parts import UnreadableError, bounded_run
+from ..module_utils._host.probe.units import read_units
+from ..module_utils._host.settings.units import State, decide, refusal
+from ..module_utils._operations.undo import record
 
 UNITS = "/etc/systemd/system/"
 OWNER = "root"

@@ -73,8 +73,9 @@ unknown:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import bounded_run, printable
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import read_state
+
+from ..module_utils._host.probe.parts import bounded_run, printable
+from ..module_utils._subjects.state import read_state
 
 COMMAND_SECONDS = 30
 

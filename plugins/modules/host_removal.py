@@ -61,11 +61,12 @@ from functools import partial
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.owned import find_owned
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.survey import (
+
+from ..module_utils._base import layout
+from ..module_utils._base.findings import FleetError
+from ..module_utils._host.probe.owned import find_owned
+from ..module_utils._operations.undo import record
+from ..module_utils._operations.undo.survey import (
     RemovalOrder,
     RemovalStep,
     Run,

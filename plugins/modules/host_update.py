@@ -62,8 +62,9 @@ from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update import change
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.look import FOLDER, boot_id
+
+from ..module_utils._operations.update import change
+from ..module_utils._operations.update.look import FOLDER, boot_id
 
 # What is due after a step, where the host is still in the boot of it.
 _RESTARTS = ("installed", "restored")

@@ -46,13 +46,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import COMPILED, STATE, compiled_key
-from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import LOCKS, held
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity import Reference, parse_reference
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.records import ImageRecords
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import modules
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
+
+from ..module_utils._base.layout import COMPILED, STATE, compiled_key
+from ..module_utils._base.staging import LOCKS, held
+from ..module_utils._stores.images.docker import Docker
+from ..module_utils._stores.images.identity import Reference, parse_reference
+from ..module_utils._stores.images.records import ImageRecords
+from ..module_utils._stores.transfer import modules
+from ..module_utils._stores.transfer.places import Places
 
 
 def main() -> None:

@@ -51,24 +51,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import read_netplan
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import (
-    default_interfaces,
-    read_networks,
-    read_platform,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import bounded_run, printable
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.system import free_bytes, memory_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.running import (
-    beside,
-    processes,
-    ray_heads,
-    read_ours,
-    read_serving,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import RAILS
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.peers_seen import exchange
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.reading import read_links
+
+from ..module_utils._host.probe.files import read_netplan
+from ..module_utils._host.probe.machine import default_interfaces, read_networks, read_platform
+from ..module_utils._host.probe.parts import bounded_run, printable
+from ..module_utils._host.probe.system import free_bytes, memory_bytes
+from ..module_utils._operations.init.running import beside, processes, ray_heads, read_ours, read_serving
+from ..module_utils._subjects.fabric.hardware import RAILS
+from ..module_utils._subjects.fabric.peers_seen import exchange
+from ..module_utils._subjects.fabric.reading import read_links
 
 _COMMAND_S = 20
 

@@ -69,14 +69,10 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.json_settings import (
-    changed_keys,
-    merged,
-    parsed,
-    written,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record
+
+from ..module_utils._base.findings import FleetError
+from ..module_utils._host.settings.json_settings import changed_keys, merged, parsed, written
+from ..module_utils._operations.undo import record
 
 
 def main() -> None:

@@ -49,15 +49,10 @@ changes:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.kernel_settings import (
-    Wanted,
-    before_us,
-    contradictions,
-    read_live,
-    write_live,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record
+
+from ..module_utils._base.findings import FleetError
+from ..module_utils._host.settings.kernel_settings import Wanted, before_us, contradictions, read_live, write_live
+from ..module_utils._operations.undo import record
 
 
 def main() -> None:

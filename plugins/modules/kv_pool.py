@@ -164,7 +164,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 # What `api.kv_pool` calls. The module runs on hosts, to which Ansible would send all that `api` imports, 1 MB.
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import size_pool
+from ..module_utils._engines.vllm.kv import size_pool
 
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "config": {"type": "raw", "required": True},

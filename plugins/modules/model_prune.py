@@ -51,12 +51,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import MODELS, STATE
-from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
-from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import LOCKS, held
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import modules
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.prune import Pruner
+
+from ..module_utils._base.layout import MODELS, STATE
+from ..module_utils._base.sizes import size
+from ..module_utils._base.staging import LOCKS, held
+from ..module_utils._stores.transfer import modules
+from ..module_utils._stores.transfer.places import Places
+from ..module_utils._stores.weights.prune import Pruner
 
 
 def main() -> None:

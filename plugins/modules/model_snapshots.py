@@ -143,19 +143,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import CACHES, MODELS, STATE
-from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import ARGUMENTS, LOCKS, Progress, held
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import modules
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import PEER
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub import Hub
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import Manifest
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.store import (
-    DamagedError,
-    ModelStep,
-    ModelStore,
-    Wanted,
-)
+
+from ..module_utils._base.layout import CACHES, MODELS, STATE
+from ..module_utils._base.staging import ARGUMENTS, LOCKS, Progress, held
+from ..module_utils._stores.transfer import modules
+from ..module_utils._stores.transfer.peer import PEER
+from ..module_utils._stores.transfer.places import Places
+from ..module_utils._stores.weights.hub import Hub
+from ..module_utils._stores.weights.manifest import Manifest
+from ..module_utils._stores.weights.store import DamagedError, ModelStep, ModelStore, Wanted
 
 SOURCE = {
     "kind": {"type": "str", "choices": ["hub", "path", "host", "bundle"], "required": True},

@@ -100,23 +100,17 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import Interface
-from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import judge, staging
-from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.ssh_session import carriers, session_address
-from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.kernel_settings import normalised, sysctl_path
-from ansible_collections.gb10.fleet.plugins.module_utils._on_host.netplan import guard, record
-from ansible_collections.gb10.fleet.plugins.module_utils._on_host.netplan.links import (
-    CommandError,
-    addresses,
-    read_links,
-    read_routes,
-    run,
-    unmet,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record as undo
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric import hotplug
+
+from ..module_utils._base import layout
+from ..module_utils._base.findings import FleetError
+from ..module_utils._base.slice import Interface
+from ..module_utils._host.netplan import judge, staging
+from ..module_utils._host.netplan.ssh_session import carriers, session_address
+from ..module_utils._host.settings.kernel_settings import normalised, sysctl_path
+from ..module_utils._on_host.netplan import guard, record
+from ..module_utils._on_host.netplan.links import CommandError, addresses, read_links, read_routes, run, unmet
+from ..module_utils._operations.undo import record as undo
+from ..module_utils._subjects.fabric import hotplug
 
 # NetworkManager's own profiles. What netplan writes for it lies in /run.
 PROFILES = ("/etc/NetworkManager/system-connections", "/usr/lib/NetworkManager/system-connections")

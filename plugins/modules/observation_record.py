@@ -55,8 +55,9 @@ import json
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.json_settings import written
+
+from ..module_utils._base.own_files import replace_file
+from ..module_utils._host.settings.json_settings import written
 
 
 def main() -> None:

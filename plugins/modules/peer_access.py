@@ -57,9 +57,10 @@ RETURN = r"""#"""
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.reading import has_account, read_inventory
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import access
+
+from ..module_utils._base.own_files import replace_file
+from ..module_utils._stores.peers.reading import has_account, read_inventory
+from ..module_utils._stores.transfer import access
 
 
 def main() -> None:

@@ -51,8 +51,9 @@ addresses:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.reading import HOST_KEY, local
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.access import ACCOUNT, KEY
+
+from ..module_utils._stores.peers.reading import HOST_KEY, local
+from ..module_utils._stores.transfer.access import ACCOUNT, KEY
 
 
 def main() -> None:

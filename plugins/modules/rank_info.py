@@ -44,8 +44,9 @@ ansible_stats:
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import UnreadableError
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.ranks import health, problems, read_ranks
+
+from ..module_utils._host.probe.parts import UnreadableError
+from ..module_utils._operations.verify.ranks import health, problems, read_ranks
 
 
 def main() -> None:

@@ -66,9 +66,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import clear_of_folders, holds, replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.clients_view import CLOCKS, refused
+
+from ..module_utils._base import layout
+from ..module_utils._base.own_files import clear_of_folders, holds, replace_file
+from ..module_utils._subjects.tls.clients_view import CLOCKS, refused
 
 _TRUST = ["update-ca-certificates"]
 

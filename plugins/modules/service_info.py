@@ -69,8 +69,9 @@ import re
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import read_key
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import read_service
+
+from ..module_utils._on_host.rank.service import read_key
+from ..module_utils._operations.verify.service import read_service
 
 TAIL_LINES = 30
 BOOT_LINES = 1000

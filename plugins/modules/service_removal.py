@@ -59,14 +59,11 @@ import shutil
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.survey import foreign
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import read_units
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import (
-    REMOVED,
-    Undeclared,
-    undeclared,
-)
+
+from ..module_utils._base import layout
+from ..module_utils._operations.undo.survey import foreign
+from ..module_utils._subjects.services.reading import read_units
+from ..module_utils._subjects.services.undeclared import REMOVED, Undeclared, undeclared
 
 
 def main() -> None:

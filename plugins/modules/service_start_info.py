@@ -60,8 +60,9 @@ services:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import UnreadableError, bounded_run
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.starts import read_starts
+
+from ..module_utils._host.probe.parts import UnreadableError, bounded_run
+from ..module_utils._subjects.services.starts import read_starts
 
 COMMAND_SECONDS = 60
 

@@ -50,8 +50,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._on_host.trial import alone, move, read_index
+
+from ..module_utils._base import layout
+from ..module_utils._on_host.trial import alone, move, read_index
 
 
 def main() -> None:

@@ -46,9 +46,10 @@ changed_units:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import UnreadableError, bounded_run
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.units import read_units
-from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.units import decide, refusal
+
+from ..module_utils._host.probe.parts import UnreadableError, bounded_run
+from ..module_utils._host.probe.units import read_units
+from ..module_utils._host.settings.units import decide, refusal
 
 COMMAND_SECONDS = 60
 

@@ -57,9 +57,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
-from ansible_collections.gb10.fleet.plugins.module_utils._on_host.trial import read_index, restore
+
+from ..module_utils._base import layout
+from ..module_utils._base.own_files import replace_file, unwritten
+from ..module_utils._on_host.trial import read_index, restore
 
 
 def main() -> None:

@@ -36,7 +36,8 @@ removed:
 import shutil
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.supervisors import read_unused
+
+from ..module_utils._subjects.services.supervisors import read_unused
 
 
 def main() -> None:

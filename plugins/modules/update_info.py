@@ -39,9 +39,10 @@ updates:
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import UnreadableError
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.system import wait_for_boot
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.look import read_updates
+
+from ..module_utils._host.probe.parts import UnreadableError
+from ..module_utils._host.probe.system import wait_for_boot
+from ..module_utils._operations.update.look import read_updates
 
 
 def main() -> None:

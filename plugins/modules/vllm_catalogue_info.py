@@ -66,11 +66,9 @@ image_id:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.image import (
-    catalogue_of_folder,
-    catalogue_of_image,
-)
+
+from ..module_utils._base.findings import FleetError
+from ..module_utils._engines.vllm.catalogue.image import catalogue_of_folder, catalogue_of_image
 
 
 def main() -> None:

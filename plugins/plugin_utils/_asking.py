@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import fault_of
-from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
-from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import read_answer
-from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
+
+from ..module_utils._base.faults import fault_of
+from ..module_utils._base.received import one_line
+from ..module_utils._base.schema import Spec
+from ..module_utils._host.probe.answer import read_answer
+from ..plugin_utils._bounded import bounded
 
 # What an answer may take while it comes, and is read as JSON: enough for many times the largest that is taken.
 MEMORY_BYTES = 512 << 20

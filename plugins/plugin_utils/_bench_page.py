@@ -4,17 +4,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.compare import WRONG, Difference
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.conditions import NAMES
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.report import (
-    LEFT,
-    WIDTH,
-    plots,
-    recipe_text,
-    tables,
-    verdict_text,
-)
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ..module_utils._operations.bench.compare import WRONG, Difference
+from ..module_utils._operations.bench.conditions import NAMES
+from ..module_utils._operations.bench.report import LEFT, WIDTH, plots, recipe_text, tables, verdict_text
 
 _TEMPLATES = Path(__file__).resolve().parents[2] / "playbooks" / "templates"
 

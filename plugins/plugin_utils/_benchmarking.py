@@ -7,11 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import ANSWER, NotWholeError, measured
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+from ..module_utils._engines.registry import ENGINES
+from ..module_utils._operations.bench.form import ANSWER, NotWholeError, measured
+from ..module_utils._operations.bench.sweep import Point
+from ..plugin_utils._asking import Asking, NoAnswerError, as_read
+from ..plugin_utils._screen import show
 
 _MODULE = "gb10.fleet.bench_load"
 # What an action that measures answers in check mode.

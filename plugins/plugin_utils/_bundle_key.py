@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.manifest import KEY
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.signature import new_key, public_part
-from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import keep
+from ..module_utils._base import worded
+from ..module_utils._base.own_files import replace_file
+from ..module_utils._operations.bundle.folder import Bundle
+from ..module_utils._operations.bundle.manifest import KEY
+from ..module_utils._operations.bundle.signature import new_key, public_part
+from ..plugin_utils._kept_secret import keep
 
 _SECRET, _PUBLIC, _USED = ".fleet/keys/bundle.key", ".fleet/bundle.gpg", ".fleet/bundle.json"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.addresses import is_address
+from ..module_utils._base.addresses import is_address
 
 try:
     from cryptography import x509

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.faults import Fault, fault_of
-from ansible_collections.gb10.fleet.plugins.module_utils._base.slice import Slice
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import compared
-from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
+from ..module_utils._base.faults import Fault, fault_of
+from ..module_utils._base.slice import Slice
+from ..module_utils._operations.drift.managed import managed_files
+from ..module_utils._operations.drift.secrets import compared
+from ..plugin_utils._certificates import described
 
 
 def with_comparisons(

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins import modules
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import unwritten
-from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
+
+from ..module_utils._base.own_files import unwritten
+from ..module_utils._base.yaml_text import read_yaml
 
 _KEYS = ("type", "elements", "required", "default", "choices")
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.document import Document, Level, Night
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import summary
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ..module_utils._operations.drift.document import Document, Level, Night
+from ..module_utils._operations.drift.report import summary
 
 _TEMPLATES = Path(__file__).resolve().parents[2] / "roles" / "drift" / "templates"
 _WORDS = {"clean": "as declared", "drift": "drift", "unknown": "unknown"}

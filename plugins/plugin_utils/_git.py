@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base import secret_files, worded
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
+from ..module_utils._base import secret_files, worded
+from ..module_utils._base.findings import Finding
 
 _LIMIT_S = 20
 _CERTIFICATE, _PRIVATE, _LOOK = b"-----BEGIN CERTIFICATE", b"PRIVATE KEY", 1 << 16

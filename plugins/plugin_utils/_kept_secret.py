@@ -5,7 +5,7 @@ import os
 import secrets
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ..module_utils._base.own_files import replace_file
 
 _IGNORE = "# secrets: made by gb10.fleet, for this machine alone\n*\n"
 

@@ -7,19 +7,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import held
-from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import (
-    Pair,
-    authority,
-    described,
-    is_issued,
-    issued,
-    new_key,
-)
-from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import keep, make_folder
+from ..module_utils._base import worded
+from ..module_utils._base.findings import Finding, FleetError
+from ..module_utils._base.own_files import replace_file
+from ..module_utils._base.staging import held
+from ..plugin_utils._certificates import Pair, authority, described, is_issued, issued, new_key
+from ..plugin_utils._kept_secret import keep, make_folder
 
 _PATIENCE_S = 60
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.place import SERVICES, keys_of
+from ..module_utils._base.place import SERVICES, keys_of
 
 try:
     from ansible._internal._datatag._tags import Origin

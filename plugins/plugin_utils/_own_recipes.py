@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file, unwritten
+
+from ..module_utils._base.own_files import replace_file, unwritten
 
 
 def recipes_folder(named: str | None, variables: Mapping[str, Any], variable: str) -> Path:

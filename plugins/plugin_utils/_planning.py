@@ -8,20 +8,16 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import FOLDER as MODELS
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, is_meant_for_us
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import inventory_folder, not_inventories
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models, wanted_files
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.sources import (
-    Inventory,
-    InventoryHost,
-    Sources,
-    read_sources,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show, warn
+
+from ..module_utils._base.findings import Finding, FleetError
+from ..module_utils._engines.recipes.kept_models import FOLDER as MODELS
+from ..module_utils._engines.recipes.kept_models import keep, read_hub
+from ..module_utils._plan.declared import OURS, is_meant_for_us
+from ..module_utils._plan.inventory_files import inventory_folder, not_inventories
+from ..module_utils._plan.models import unread_models, wanted_files
+from ..module_utils._plan.sources import Inventory, InventoryHost, Sources, read_sources
+from ..module_utils._stores.weights.hub_api import HubApi
+from ..plugin_utils._screen import show, warn
 
 # The hosts that `try` took into its run, whose inventory holds nobody else's but the controller.
 TRIED = "fleet_tried"

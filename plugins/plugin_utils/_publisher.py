@@ -12,10 +12,10 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
-from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.published import MOST_BYTES, NAMESPACE, SIGNER
-from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import make_folder
+from ..module_utils._base.gb10 import ROOT
+from ..module_utils._base.own_files import replace_file
+from ..module_utils._operations.pull.published import MOST_BYTES, NAMESPACE, SIGNER
+from ..plugin_utils._kept_secret import make_folder
 
 # What a run on a host reads of the collection. An installed one has MANIFEST.json, a clone galaxy.yml.
 _CONTENT = ("plugins", "roles", "playbooks", "data", "recipes", "meta", "galaxy.yml", "MANIFEST.json")

@@ -3,7 +3,8 @@
 
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import harmless
+
+from ..plugin_utils._screen import harmless
 
 
 def ask(question: str, instead: str, *, private: bool = False) -> str:

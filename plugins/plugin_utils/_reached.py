@@ -9,9 +9,10 @@ from typing import Any
 
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.plugins.loader import connection_loader
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.find import Machine
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import Login, Refused
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.look import account, log_in, log_in_here
+
+from ..module_utils._operations.init.find import Machine
+from ..module_utils._operations.init.login import Login, Refused
+from ..module_utils._operations.init.look import account, log_in, log_in_here
 
 HERE = "localhost"
 # A machine that calls itself so would be this one, or all of them.

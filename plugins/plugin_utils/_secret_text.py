@@ -5,7 +5,8 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import Managed
+
+from ..module_utils._base.managed import Managed
 
 
 def text_on_host(action: ActionBase, file: Managed) -> str | None:

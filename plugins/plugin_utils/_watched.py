@@ -10,10 +10,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
-from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
-from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import progress_line
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import fitted, is_brief, is_first, show
+
+from ..module_utils._base import worded
+from ..module_utils._base.place import Place
+from ..module_utils._base.staging import progress_line
+from ..plugin_utils._screen import fitted, is_brief, is_first, show
 
 _LOOK_SECONDS = 3
 _LIMIT_SECONDS = 7 * 24 * 3600

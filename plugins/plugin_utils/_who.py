@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.earlier import FORM, Lag
-from ansible_collections.gb10.fleet.plugins.plugin_utils._git import git
+
+from ..module_utils._base.gb10 import ROOT
+from ..module_utils._plan.preflight.earlier import FORM, Lag
+from ..plugin_utils._git import git
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 

@@ -75,10 +75,10 @@ def imported(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom):
             package = node.module or ""
-            if node.level:  # utilities import each other relatively
+            if node.level:  # files of the collection import each other relatively
                 above = path.parents[node.level - 1].parts
-                folders = above[above.index("module_utils") + 1 :]
-                package = ".".join(part for part in (UTILITIES.rstrip("."), *folders, package) if part)
+                start = len(above) - above[::-1].index("ansible_collections") - 1
+                package = ".".join((*above[start:], *filter(None, [package])))
             names |= {package, *(f"{package}.{alias.name}" for alias in node.names)}
     return {".".join(name.split(".")[:end]) for name in names for end in range(5, name.count(".") + 2)}
 

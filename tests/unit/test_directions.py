@@ -198,7 +198,7 @@ def package(name: str) -> str:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Dotted names of all that a file imports, also inside functions. Ours are relative to module_utils."""
+    """Dotted names of all that a file imports, also inside functions. Ours are relative."""
     here = path.relative_to(UTILS).parts
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
