@@ -25,7 +25,7 @@ UTILS = "plugins/module_utils"
         pytest.param(
             f"{UTILS}/_engines/vllm/kv/pool.py", {"test_kv_pool.py"}, id="a module that nothing imports alone"
         ),
-        pytest.param(f"{UTILS}/_engines/vllm/rules/kv.py", {"test_rules.py"}, id="found by its package"),
+        pytest.param(f"{UTILS}/_engines/vllm/rules/model.py", {"test_rules.py"}, id="found by its package"),
         pytest.param(
             "plugins/action/tune.py", {"test_tune_action.py", "test_plugin_documentation.py"}, id="by its name"
         ),

@@ -19,7 +19,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import service_credentials as action
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import keyed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import SPEC as LLAMA_CPP
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.catalogue import SPEC as LLAMA_CPP
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC as VLLM
 from ansible_collections.gb10.fleet.plugins.modules import service_credentials
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import Pair, authority, issued, new_key

@@ -20,8 +20,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue, probes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.catalogue import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.engine import Sglang
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import redaction, service
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from planned import found, ranks_of, values

@@ -18,7 +18,7 @@ from ..plain import Plain
 from ..reports import reported
 from . import launch, lint, probes, propose, sizing
 from .boot_log import parse_boot_log
-from .spec import RPC_CACHE, SPEC
+from .catalogue import RPC_CACHE, SPEC
 
 
 class LlamaCpp(Plain):

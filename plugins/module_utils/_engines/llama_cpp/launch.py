@@ -12,7 +12,7 @@ from ..interface import Launch
 from ..placed import Placed
 from ..ports import ranks_port
 from . import catalogue
-from .spec import PROGRAMS, SPEC
+from .catalogue import PROGRAMS, SPEC
 
 SLOTS = 4
 # How a draft model drafts, unless an option says another way: without one it is loaded and not asked.

@@ -10,7 +10,7 @@ from ..._facts.models.purpose import CHAT
 from ..options import Release, read_words
 from ..registry import ENGINES
 from ..sglang import catalogue as sglang_catalogue
-from ..sglang.spec import PIPELINE, TENSOR
+from ..sglang.catalogue import PIPELINE, TENSOR
 from .foreign_llama import behind_program, host_counts, take_planned
 
 

@@ -18,7 +18,7 @@ from ..plain import Plain, divided
 from ..reports import reported
 from . import catalogue, launch, probes, sizing
 from .boot_log import parse_boot_log
-from .spec import PIPELINE, SPEC, TENSOR
+from .catalogue import PIPELINE, SPEC, TENSOR
 
 _BY = Judged("sglang", "SGLang", "sglang/srt/server_args.py")
 

@@ -12,7 +12,7 @@ from ..options import first_of, words_of
 from ..placed import Host, Placed
 from ..ports import ranks_port
 from . import catalogue
-from .spec import PIPELINE, SPEC, TENSOR
+from .catalogue import PIPELINE, SPEC, TENSOR
 
 # The option that a model needs for what it is asked, by the recipe's kind.
 KINDS = {"chat": None, "embed": "is-embedding"}

@@ -10,9 +10,9 @@ from ..._facts.models.purpose import CHAT
 from ..._on_host.rank.probes import Metrics, Probes, Request
 from .. import openai
 from ..placed import Placed
-from .spec import CHUNK
+from .catalogue import CHUNK
 
-# Names of 0.5.9 and 0.5.23, as `spec.SPEC.series`. The first two count a request once it has been answered, the third
+# Names of 0.5.9 and 0.5.23, as in `SPEC.series`. The first two count a request once it has been answered, the third
 # moves with every batch (since 0.5.9), the fourth with every piece of an answer that is streamed. Before 0.5.9 the KV
 # gauge alone moves while a prompt is read in parts (managers/scheduler_metrics_mixin.py).
 _METRICS = Metrics(**data_table("sglang_metrics"))

@@ -18,7 +18,7 @@ from ..kept import GB, Keeps
 from ..memory.budget import Share
 from ..options import first_of
 from ..placed import Placed
-from .spec import AT_ONCE, CHUNK, PIPELINE, TENSOR, WITHOUT_MEMORY
+from .catalogue import AT_ONCE, CHUNK, PIPELINE, TENSOR, WITHOUT_MEMORY
 
 _FRACTION, _TOKENS = "mem-fraction-static", "max-total-tokens"
 _VALUE_BYTES = {"fp8_e5m2": 1, "fp8_e4m3": 1, "bf16": 2, "bfloat16": 2}

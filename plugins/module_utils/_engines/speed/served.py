@@ -3,6 +3,8 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import geometric_mean
 from typing import Any
 
 from ..._base import worded
@@ -13,9 +15,36 @@ from ..._base.sizes import quantity
 from ..._facts.models.drafting import method_of
 from ..._facts.models.purpose import CHAT
 from ..placed import Placed
-from .forecast import BANDWIDTH, Drafts, Load, Setup, Shape, constants, forecast, spans
+from .forecast import BANDWIDTH, Drafts, Load, Point, Setup, Shape, calibrated, constants, forecast, spans
 from .of_model import shape_of
-from .own import is_sound, own_factor, own_setup
+
+
+def own_setup(setup: Setup, run: Mapping[str, Any]) -> Setup:
+    """With the acceptance that a run has shown."""
+    if setup.drafts is None or run["accepted"] is None:
+        return setup
+    return replace(setup, drafts=replace(setup.drafts, accepted=run["accepted"]))
+
+
+def own_factor(shape: Shape, setup: Setup, load: Load, run: Mapping[str, Any]) -> float:
+    """Measured over forecast, from the points with the fewest and the most requests."""
+    points = [
+        Point(
+            Load(**{key: point[key] for key in ("requests", "prompt", "answer", "depth")}),
+            geometric_mean(point["decode"]),
+        )
+        for point in run["points"]
+    ]
+    points.sort(key=lambda point: (point.load.requests, point.load.depth + point.load.prompt))
+    most = next(point for point in points if point.load.requests == points[-1].load.requests)
+    return calibrated(shape, setup, load, (most, points[0]))
+
+
+def is_sound(shape: Shape, setup: Setup, load: Load, factor: float) -> bool:
+    """Whether a machine is as fast as the forecast allows: what a slow machine shows is nobody's measure."""
+    found = forecast(shape, setup, load)
+    return factor * found["decode"] >= found["low"]
+
 
 PROMPT, ANSWER = 2048, 256
 # Below the smallest model that anybody has measured (data/speed_rows.yml), a step is nothing but overhead.

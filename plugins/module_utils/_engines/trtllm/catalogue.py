@@ -9,7 +9,22 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..interface import EngineSpec, KeyFile
 from ..options import Release, releases_of
+from ..tables import table_of
+
+TENSOR = ("tp-size", "tensor-parallel-size")
+PIPELINE = ("pp-size", "pipeline-parallel-size")
+# What trtllm-serve reads from a file instead: a map here.
+EXTRA = "extra-llm-api-options"
+AT_ONCE, BATCHED = 4, 8192
+WITHOUT_MEMORY = frozenset({"host", "port", EXTRA})
+
+_TABLE = table_of("trtllm")
+_TABLE["calculated_flags"] |= {name: {"type": "int", "min": 1} for name in (*TENSOR, *PIPELINE)}
+# it asks for no key (TensorRT-LLM, issue 9950)
+SPEC = EngineSpec(name="trtllm", key=KeyFile("", "%t\n"), **_TABLE)
+
 
 DATA = Path(__file__).resolve().parents[4] / "data" / "trtllm_catalogue.json"
 NEWEST = "0.0.0+main.00209af149e7"

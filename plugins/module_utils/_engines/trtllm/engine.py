@@ -20,7 +20,7 @@ from ..placed import Placed
 from ..plain import Plain
 from ..reports import reported
 from . import catalogue, launch, sizing
-from .spec import SPEC
+from .catalogue import SPEC
 
 _BY = Judged("trtllm", "TensorRT-LLM", "tensorrt_llm/commands/serve.py")
 _POOL = re.compile(r"for max tokens in paged KV cache \((\d+)\)")

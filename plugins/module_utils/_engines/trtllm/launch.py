@@ -21,7 +21,7 @@ from ..interface import Launch
 from ..options import first_of, words_of
 from ..placed import Host, Placed
 from ..plain import divided
-from .spec import EXTRA, PIPELINE, TENSOR
+from .catalogue import EXTRA, PIPELINE, TENSOR
 
 _PROGRAM, _FILE = "trtllm-serve", "/tmp/gb10-trtllm.yml"
 # The program reads a file alone; JSON is YAML, too.

@@ -16,7 +16,7 @@ from ..kept import Keeps
 from ..memory.budget import Share
 from ..options import first_of
 from ..placed import Placed
-from .spec import AT_ONCE, BATCHED, EXTRA, PIPELINE, TENSOR, WITHOUT_MEMORY
+from .catalogue import AT_ONCE, BATCHED, EXTRA, PIPELINE, TENSOR, WITHOUT_MEMORY
 
 _KV, _FRACTION, _TOKENS = "kv_cache_config", "free_gpu_memory_fraction", "max_tokens"
 _VALUE_BYTES = {"fp8": 1, "bfloat16": 2, "float16": 2}

@@ -3,22 +3,94 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
 from ..._base.faults import Fault, guarded
 from ..._base.findings import Difference, of_sudo, ordered
+from ..._base.place import Place
 from ..._base.plan import Plan
 from ..._base.reading import State
 from ..._base.subject import Differences, DriftContext, Unknown
 from ..._subjects.registry import SUBJECTS
 from ..._subjects.services.subject import taken_back
-from .accepted import Acceptance, sort_out
-from .across import of_groups
+from ..._subjects.system.known_bad import versions
 from .document import Verdict
 from .files import of_files, of_json, of_owned
 from .running import of_sysctl, of_units
 from .secrets import same_on_all
+
+_EQUAL = ("kernel", "driver", "nic_firmware", "docker")
+
+
+def of_groups(plan: Plan, states: Mapping[str, State]) -> Iterator[Difference]:
+    """Each rank's host against the head's, for those that could be read."""
+    for name, service in plan["services"].items():
+        head, *others = service["hosts"]
+        facts = {host: _facts(plan, host, states[host]) for host in (head, *others) if host in states}
+        for host in others if head in facts else ():
+            if host in facts:
+                yield from _pair(name, head, host, facts)
+
+
+def _pair(service: str, head: str, host: str, facts: Mapping[str, Mapping[str, str | None]]) -> Iterator[Difference]:
+    wanted, found = facts[head], facts[host]
+    for what in sorted(wanted.keys() & found.keys()):
+        if None not in (wanted[what], found[what]) and wanted[what] != found[what]:
+            yield Difference(
+                rule="rank-differs",
+                severity="error",
+                at=Place(host=host, service=service, thing=f"rank of {service}: {what}"),
+                found=str(found[what]),
+                expected=f"{wanted[what]}, as on {head}",
+                remedy=f"bring both hosts to the same {what}",
+                reason="ranks of one service that differ hang, or answer wrongly",
+            )
+
+
+def _facts(plan: Plan, host: str, state: State) -> dict[str, str | None]:
+    facts = {name: value for name, value in versions(state).items() if name in _EQUAL}
+    for reference, image in (state["images"] or {}).items():
+        facts[f"image {reference}"] = image["identity"].removeprefix("sha256:")[:12] if image else None
+    for repository, model in (state["models"]["models"] if state["models"] else {}).items():
+        facts[f"weights {repository}"] = model["seal"] and model["seal"][:12]
+    return facts
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """host, resource, rule: patterns. until: the last day that it holds, ``2026-12-31``."""
+
+    host: str
+    resource: str
+    rule: str
+    reason: str
+    until: str
+
+    def fits(self, difference: Difference) -> bool:
+        patterns = ((difference.host, self.host), (difference.place, self.resource), (difference.rule, self.rule))
+        return all(fnmatchcase(value, pattern) for value, pattern in patterns)
+
+
+def sort_out(
+    differences: Iterable[Difference], accept: Iterable[Mapping[str, Any]], today: str
+) -> tuple[list[Difference], list[tuple[Difference, Acceptance]]]:
+    """What counts, and what is accepted today. One whose acceptance has ended counts again, and says so."""
+    known = [Acceptance(**item) for item in accept]
+    counted, accepted = [], []
+    for difference in differences:
+        fitting = [acceptance for acceptance in known if acceptance.fits(difference)]
+        valid = next((acceptance for acceptance in fitting if acceptance.until >= today), None)
+        if valid:
+            accepted.append((difference, valid))
+        elif fitting:
+            ended = f"its acceptance ended on {fitting[0].until} ({fitting[0].reason})"
+            counted.append(replace(difference, reason="; ".join(filter(None, (difference.reason, ended)))))
+        else:
+            counted.append(difference)
+    return counted, accepted
+
 
 EXIT_CODES: dict[Verdict, int] = {"clean": 0, "unknown": 1, "drift": 2}
 

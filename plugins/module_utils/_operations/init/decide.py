@@ -16,8 +16,63 @@ from ..._subjects.fabric.hardware import HALVES, RAILS, rail
 from ..._subjects.fabric.plan import plan_fabric
 from ..._subjects.fabric.spec import FABRIC, MTU
 from .adopt import Adopted, adopted
-from .cabling import Port, cabling, shown
 from .reading import Reading
+
+Port = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Cabling:
+    """cables: pairs of ports. switches: the ports that all receive each other. notes: what of it is neither."""
+
+    cables: Sequence[tuple[Port, Port]]
+    switches: Sequence[Sequence[Port]]
+    notes: Sequence[str]
+
+
+def cabling(readings: Mapping[str, Reading]) -> Cabling:
+    """A host may send anything: halves and hosts that this run does not know count for nothing."""
+    seen = _seen(readings)
+    cables: set[tuple[Port, Port]] = set()
+    groups: dict[frozenset[Port], set[Port]] = {}
+    notes = []
+    for port, far in sorted(seen.items()):
+        if not far:
+            notes.append(f"{shown(port)} has light and receives nobody: a switch, or a machine that is not in this run")
+        elif len(far) > 1:
+            groups.setdefault(frozenset({port, *far}), set()).add(port)
+        elif port in seen.get(other := min(far), ()):
+            cables.add((min(port, other), max(port, other)))
+        else:
+            notes.append(f"{shown(port)} receives {shown(other)}, which does not receive it; run this again")
+    whole = [sorted(members) for members, ends in groups.items() if ends == members]
+    notes += [
+        f"some of {', '.join(map(shown, sorted(members)))} receive more than others; run this again"
+        for members, ends in groups.items()
+        if ends != members
+    ]
+    return Cabling(sorted(cables), sorted(whole), notes)
+
+
+def shown(port: Port) -> str:
+    """As ``fleet_fabric`` has it."""
+    return f"{port[0]}:{port[1]}"
+
+
+def _seen(readings: Mapping[str, Reading]) -> dict[Port, set[Port]]:
+    """For each port with light the ports of other hosts whose frames came."""
+    found: dict[Port, set[Port]] = {
+        (host, RAILS[name].port): set()
+        for host, reading in readings.items()
+        for name, half in reading["halves"].items()
+        if name in RAILS and half["carrier"]
+    }
+    for host, reading in readings.items():
+        for item in reading["seen"]:
+            if item["half"] in RAILS and item["far"] in RAILS and item["host"] in readings and item["host"] != host:
+                found.setdefault((host, RAILS[item["half"]].port), set()).add((item["host"], RAILS[item["far"]].port))
+    return found
+
 
 # Of 10.0.0.0/8 and 172.16.0.0/12 what home routers, Docker and NVIDIA Sync don't take by themselves.
 _POOLS = ("192.168.100.0/22", "10.188.0.0/22", "172.29.0.0/22", "10.77.192.0/22", "192.168.224.0/22")

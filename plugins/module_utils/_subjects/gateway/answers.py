@@ -1,10 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a gateway answers by itself, in the form of OpenAI's errors: as words of HAProxy's configuration."""
+"""What both processes of a gateway share: their own answers, in the form of OpenAI's errors, and how long they wait."""
 
 import json
 from collections.abc import Iterable
 
 from .backends import Backend
+
+# For a whole body.
+BODY = "60s"
+# Lines of `defaults` in both configurations.
+SHARED = """\
+    timeout connect 2s
+    timeout http-keep-alive 60s
+    timeout queue 2m
+    # silence, and not length: a long prefill says nothing, a stream may go on for hours
+    timeout server 1h
+"""
+
 
 # 20 MB of pictures are 27 MB in base64, and the words around them.
 MOST_BODY = 32 << 20

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 
 from ..._base import layout
 from ..._base.gb10 import filled
-from .answers import MOST_BODY, TOO_LARGE, UNFINISHED, no_model
+from .answers import BODY, MOST_BODY, SHARED, TOO_LARGE, UNFINISHED, no_model
 from .backends import Backend
 from .reading import MODELS_MAP
-from .timeouts import BODY, SHARED
 
 # Headers, and what HAProxy notes of each part of a message beside it. Of a buffer only pages that were written take
 # memory: 80 MB for a body of 28 MB, measured with 2.6.12.

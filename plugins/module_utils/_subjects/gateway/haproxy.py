@@ -15,11 +15,10 @@ from typing import Any
 from ..._base import layout
 from ..._base.addresses import in_url
 from ..._base.gb10 import data_table, filled
-from .answers import MOST_BODY, TOO_LARGE, UNFINISHED, answer, no_model
+from .answers import BODY, MOST_BODY, SHARED, TOO_LARGE, UNFINISHED, answer, no_model
 from .backends import Backend, Endpoint
 from .declared import GatewayDeclared
 from .reading import HOLDS
-from .timeouts import BODY, SHARED
 
 # Words of some 60,000 tokens.
 _USUAL_BODY = 224 << 10

@@ -36,7 +36,7 @@ Check = Callable[[Launch], Hits]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. area: its chapter, the file of those with code. severities: by range of releases; a rule for all of
+    """One rule. area: its chapter of the document. severities: by range of releases; a rule for all of
     them is judged without knowing the release too.
 
     needs: facts without which it stays silent, as tests/unit/rule_needs.py names them.
@@ -152,7 +152,7 @@ def entered(identity: str, row: Row, figures: Mapping[str, object]) -> Callable[
         expected, remedy, reason, source = (text.format(**figures) if figures else text for text in texts)
         RULES[identity] = Rule(
             identity=identity,
-            area=row.get("area", check.__module__.rpartition(".")[2]),
+            area=row["area"],
             summary=row.get("what", " ".join((check.__doc__ or "").split())),
             kind=row.get("kind", "combination"),
             severities={ALL: severity} if isinstance(severity, str) else severity,

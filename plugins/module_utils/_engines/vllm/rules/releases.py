@@ -81,6 +81,7 @@ def _words(row: _Need) -> Row:
         "remedy": row["remedy"],
         "reason": row["reason"],
         "source": row["source"],
+        "area": "releases",
         "covers": row.get("covers", []),
         "severity": {f"{row.get('since', '')}..<{row['needs']}": row.get("severity", "error")},
         "needs": ["mounts"] if "mounted" in row.get("unless", {}) else [],
