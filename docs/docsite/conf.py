@@ -11,6 +11,8 @@ extensions = ["sphinx_antsibull_ext", "myst_parser"]
 html_theme = "furo"
 html_title = "gb10.fleet"
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 myst_heading_anchors = 3
 # labels of ansible-core's own pages are on another site, which a build without a network doesn't ask
 suppress_warnings = ["ref.ref"]
