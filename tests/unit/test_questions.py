@@ -14,12 +14,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client im
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import service
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.promised import verdict
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import service_slice
+from test_speed_plan import planned
 
 ANSWER = Reply(200, json.dumps({"choices": [{"message": {"content": "hi"}}], "usage": {"completion_tokens": 2}}))
 
 
 def names(flags: dict[str, Any], context: int | None = 131072, sees: bool = False) -> list[str]:
-    return [one["name"] for one in openai.questions("tiny", flags, context, sees)]
+    return [one["name"] for one in openai.questions("tiny", flags, context, sees, None)]
 
 
 def test_what_is_asked_follows_what_the_service_has() -> None:
@@ -47,11 +48,45 @@ def test_a_prompt_is_longer_than_a_batch_and_fits(
     flags: dict[str, Any], context: int | None, least: int, most: int
 ) -> None:
     """A word is a token at the least, and two of a tokenizer of bytes."""
-    asked = next(openai.questions("tiny", flags, context, sees=False))
+    asked = next(openai.questions("tiny", flags, context, sees=False, speed=None))
     text = asked["request"]["body"]["messages"][0]["content"] * asked["times"]
     assert least <= len(text.split())
     assert len(text) <= most
     assert asked["limit_s"] >= 120 + len(text.split()) // 50
+
+
+# Of a dense model of 70 billion parameters on one host: its slow end.
+SLOW: Any = {"alone": {"ttft_high": 5.0, "low": 3.2}, "together": {"ttft_high": 13.0, "low": 3.0}, "prompt": 2048}
+
+
+@pytest.mark.parametrize(
+    ("speed", "words", "context", "limit_s"),
+    [
+        (None, 10240, 131072, 324),
+        (None, 0, 131072, 120),
+        # a wait for 13 s of others' prompts, 5 s of its own, 8 s of answer; twice that
+        (SLOW, 0, 2048, 120 + 52),
+        # 20,480 tokens take 50 s
+        (SLOW, 10240, 2048, 120 + 142),
+        # another client's document of 131,072 tokens takes 320 s
+        (SLOW, 10240, 131072, 120 + 756),
+        (SLOW | {"together": None}, 0, 2048, 120 + 35),
+    ],
+)
+def test_a_limit_follows_the_forecast_and_the_context(speed: Any, words: int, context: int, limit_s: int) -> None:
+    """Found: each service had the same limit, of 50 tokens a second."""
+    assert openai.limit_s(speed, words, context) == limit_s
+
+
+def test_the_plan_brings_its_forecast_to_the_questions() -> None:
+    plan = planned("llama-3.3-70b-instruct-nvfp4")
+    service = plan["services"]["s"]
+    [proof] = [each["proof"] for each in plan["hosts"]["titan"]["services"] if each["name"] == "s"]
+    expected = openai.questions(
+        service["served_name"], service["flags"], service["kv"]["context"], False, service["speed"]
+    )
+    assert service["speed"] is not None
+    assert [one["limit_s"] for one in proof["questions"]][:2] == [one["limit_s"] for one in expected][:2]
 
 
 def test_a_context_without_room_is_not_filled() -> None:
@@ -70,7 +105,7 @@ def test_a_context_without_room_is_not_filled() -> None:
 )
 def test_the_first_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, replies: list[Reply], failed: str) -> None:
     """Found: 4-bit MLA on vLLM 0.26 answers a short question and dies by the first long one, and was proved healthy."""
-    asked = [*openai.questions("tiny", {"tool-call-parser": "x"}, 8192, sees=False)]
+    asked = [*openai.questions("tiny", {"tool-call-parser": "x"}, 8192, sees=False, speed=None)]
     given = iter(replies)
     monkeypatch.setattr(service, "fetch", lambda *_words: next(given))
     found = service.failed_question({"url": "http://127.0.0.1:1", "questions": asked}, "", None)

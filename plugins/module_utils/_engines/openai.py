@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Requests of the OpenAI API and of those that engines put beside it, by what a model is for."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .._base.plan import ServiceSpeed
 from .._base.slice import Question
 from .._facts.models.purpose import CHAT, TRANSCRIBE
 from .._on_host.rank.probes import Request
@@ -15,8 +17,11 @@ _BATCHES = ("max-num-batched-tokens", "chunked-prefill-size", "max-num-tokens", 
 _BATCH = 8192
 # Where they name the longest request that they take.
 _CONTEXTS = ("max-model-len", "context-length", "max-seq-len", "ctx-size")
-# An answer and the words around a prompt; and the slowest prefill that is no fault, tokens a second.
-_AROUND, _SLOWEST, _LIMIT_S = 128, 50, 120
+# An answer and the words around a prompt.
+_ANSWER, _AROUND = 24, 128
+# For kernels that a first request compiles, whatever is forecast; how often a fault exceeds the slow end of a forecast;
+# and without one the slowest prefill that is no fault, words a second.
+_COMPILES_S, _FAULT, _SLOWEST = 120, 2, 50
 _TOOLS = ("enable-auto-tool-choice", "tool-call-parser")
 # 64 x 64 points of one grey.
 _IMAGE = (
@@ -52,7 +57,7 @@ def request(kind: str, model: str, text: str, max_tokens: int = 1) -> Request:
 
 def example(kind: str, model: str) -> Example:
     """A reasoning parser moves the text to `reasoning_content` or, in newer engines, `reasoning`: an answer too."""
-    asked = request(kind, model, "Say hello in five words.", 24)
+    asked = request(kind, model, "Say hello in five words.", _ANSWER)
     answers: list[Sequence[str | int]] = [asked.answer]
     if kind == CHAT:
         answers = [["choices", 0, "message", name] for name in ("content", "reasoning_content", "reasoning")]
@@ -61,24 +66,39 @@ def example(kind: str, model: str) -> Example:
     return Example(asked.path, asked.body, answers, asked.sound_s)
 
 
-def questions(model: str, flags: Mapping[str, object], context: int | None, sees: bool) -> Iterator[Question]:
+def limit_s(speed: ServiceSpeed | None, words: int, context: int) -> int:
+    """Seconds that a question of so many words may take, by the slow end of what is forecast: it waits for the prompts
+    of a full service or for a prompt of the whole context, and is answered beside others. A word is two tokens at the
+    most."""
+    if speed is None:
+        return _COMPILES_S + words // _SLOWEST
+    alone, full = speed["alone"], speed["together"] or speed["alone"]
+    waits, reads = (alone["ttft_high"] * max(1.0, tokens / speed["prompt"]) for tokens in (context, 2 * words))
+    return _COMPILES_S + math.ceil(_FAULT * (max(waits, full["ttft_high"]) + reads + _ANSWER / full["low"]))
+
+
+def questions(
+    model: str, flags: Mapping[str, object], context: int | None, sees: bool, speed: ServiceSpeed | None
+) -> Iterator[Question]:
     """``{name, request, limit_s, times}`` of what breaks where a short question is answered: a prompt longer than the
     engine reads at once, the same again, which its prefix cache answers, a call of a tool where the service has tools,
     an image where its model takes images. flags: of the engine. context: of one request, None where the plan does not
-    know the model's shape: then what the flags say. times: its text is sent so often, one after the other.
+    know the model's shape: then what the flags say. speed: what is forecast. times: its text is sent so often, one
+    after the other.
     """
     batch = _whole(flags, _BATCHES, _BATCH)
     # a word is one token, or two of a tokenizer of bytes
     longest = context or _whole(flags, _CONTEXTS, _BATCH)
     words = min(batch + batch // 4, (longest - _AROUND) // 2)
+    long_s, short_s = limit_s(speed, words, longest), limit_s(speed, 0, longest)
     if words > 0:
-        yield _question("a long prompt", model, "a b ", words)
-        yield _question("the same prompt again", model, "a b ", words)
+        yield _question("a long prompt", model, "a b ", long_s, words)
+        yield _question("the same prompt again", model, "a b ", long_s, words)
     if any(flags.get(name) for name in _TOOLS):
-        yield _question("a call of a tool", model, "What time is it? Use the tool.", tools=[_CLOCK])
+        yield _question("a call of a tool", model, "What time is it? Use the tool.", short_s, tools=[_CLOCK])
     if sees:
         picture = [{"type": "text", "text": "Which color?"}, {"type": "image_url", "image_url": {"url": _IMAGE}}]
-        yield _question("an image", model, picture)
+        yield _question("an image", model, picture, short_s)
 
 
 def _whole(flags: Mapping[str, object], names: Sequence[str], otherwise: int) -> int:
@@ -86,9 +106,9 @@ def _whole(flags: Mapping[str, object], names: Sequence[str], otherwise: int) ->
     return next((value for name in names if isinstance(value := flags.get(name), int) and value > 0), otherwise)
 
 
-def _question(name: str, model: str, content: object, words: int = 0, **more: Any) -> Question:
+def _question(name: str, model: str, content: object, limit_s: int, words: int = 0, **more: Any) -> Question:
     asked = example(CHAT, model)
     body = {**asked.body, **more, "messages": [{"role": "user", "content": content}]}
     computed: list[Sequence[str | int]] = [["choices", 0, "message", "tool_calls"], ["usage", "completion_tokens"]]
     request = Example(asked.path, body, [*asked.answers, *computed]).as_data()
-    return {"name": name, "request": request, "limit_s": _LIMIT_S + words // _SLOWEST, "times": max(1, words // 2)}
+    return {"name": name, "request": request, "limit_s": limit_s, "times": max(1, words // 2)}

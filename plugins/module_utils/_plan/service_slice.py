@@ -174,7 +174,7 @@ def _questions(service: Decided) -> list[Question]:
     seen = flags.get("limit-mm-per-prompt")
     refused = isinstance(seen, Mapping) and seen.get("image") == 0
     sees = not refused and not flags.get("language-model-only") and "vision_config" in (placed.config or {})
-    return [*openai.questions(plan["served_name"], flags, plan["kv"]["context"], sees)]
+    return [*openai.questions(plan["served_name"], flags, plan["kv"]["context"], sees, plan["speed"])]
 
 
 def _expected(kv: Mapping[str, Any], release: str | None, cold_bytes: int) -> Expected:
