@@ -43,10 +43,10 @@ a file of the model is damaged or cut off -> run site.yml, which brings files th
    SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file
    PytorchStreamReader failed|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge
    tensor .* (?:offset|size) mismatch|is corrupted|failed to read (?:magic|header|key|tensor)
-   EOFError: (?:Ran out|short)
+   EOFError: (?:Ran out|short)|codec can't decode
 a file of the model is missing -> run site.yml, which brings files that are missing or damaged
    annot find any (?:model weights|.*safetensors)|could not find any model
-   No (?:such file|safetensors).*\.(?:safetensors|bin|gguf|pt)\b
+   No (?:such file|safetensors).*(?:\.(?:safetensors|bin|gguf|pt)\b|adapter_config)
    \.(?:safetensors|bin|gguf)\W*(?:was |is )?(?:not found|No such file)|(?:split|shard).*(?:missing|not found)
    weights were not initialized|[Ww]eight files|invalid split
    failed to open GGUF file|MissingWeight|no file named .*(?:safetensors|bin)
@@ -56,10 +56,11 @@ the model's folder is not there, or its config or tokenizer can't be read
 -> run site.yml, which brings files that are missing or damaged
    Invalid repository ID or local directory|(?<!or )not a (?:local folder|valid model identifier|directory)
    does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON|JSONDecode
-   Unrecognized model in|Could not locate|(?<!pre-)[Tt]okenizer(?! class|sBackend|\.ggml)|untagged enum|ModelWrapper
+   Unrecognized model in|Could not locate|untagged enum|ModelWrapper
+   (?:load|read|find|pars|convert|instantiat).*(?<!pre-)[Tt]okenizer(?!s? ?(?:class|Backend|\.ggml))
    did not match any variant|[Cc]an't load (?:the configuration|[\w ]+ for ')|[Uu]nrecognized \w+ processor
    EOF while parsing|Expecting value: line|config file exists|sentencepiece|tiktoken
-   model.*(?:path|folder|directory).*(?:not exist|not found)
+   model.*(?:path|folder|directory).*(?:not exist|not found)|Found 0 files
 it asks the hub for a model, and does not reach it -> name models by what the recipe brings; site.yml fetches them
    LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg|gated repo
    (?:[Ee]rror|[Ff]ailed|[Uu]nable|[Cc]annot|[Cc]ould not) (?:to )?(?:be )?download|GatedRepo|RepositoryNotFound
@@ -73,7 +74,7 @@ the image has no kernel for this GPU -> take an image that is built for GB10 (sm
    CUDA capability|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources
    out of resource: shared memory|NoKernel|[Nn]o valid .*(?:kernel|backend)|requires? (?:GPUs? with )?(?:SM|sm)
    for Blackwell|supported in this arch|Invalid thread config|No \w+ (?:MoE )?backend
-   No operator found|device with capability|PassManager
+   op not supported|No operator found|device with capability|PassManager|compiled with any CUDA arch|arch=\d
    invalid device function|device capability|MLIRError|allocator was set
 the image is for another kind of processor -> take an image for arm64
    exec format error|linux/arm64|host platform|Illegal instruction
@@ -104,7 +105,7 @@ the image lacks a program or library, or has another build of it -> take another
    executable file not found|error while loading shared|undefined symbol|cannot open shared object
    stat \S+: no such file|ModuleNotFoundError|[Nn]inja|nvcc|CUDA_HOME|ImportError|PackageNotFoundError
    DistributionNotFound|[Ff]ailed to import|cannot import|operator \S+ does not exist|no backends are|C compiler
-   [A-Z]\w+ is not (?:available|installed)
+   \bis not (?:available|installed)
    No such file or directory: '[\w+-]+'|_OpNamespace|\d+ (?:positional )?arguments?\(s\)
    not compiled with|compiled without|built without|pip install (?!-|git)|fatal error: \S+\.h
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
@@ -145,7 +146,7 @@ the TLS certificate and its key do not fit, or can't be read -> look at the file
    SSLError|X509|PEM (?:lib|routines)
 the ranks have different images or settings -> run site.yml for all hosts of the service
    already checked in|[Vv]ersion mismatch|[Mm]ismatched? (?:versions|NCCL)|invalid usage|config hash
-   configuration mismatch|Message truncated
+   configuration mismatch|Message truncated|RPC server version
 Ray's ranks do not have the same token -> run site.yml for all hosts of the service
    RAY_AUTH|AuthenticationError|[Uu]nauthenticated|UNAUTHENTICATED|[Aa]uth(?:entication)? token|InvalidAuth
 fewer ranks have joined than the service needs -> `ansible-playbook gb10.fleet.status` shows the other ranks
@@ -154,6 +155,7 @@ fewer ranks have joined than the service needs -> `ansible-playbook gb10.fleet.s
    larger than the number of available GPU|required resources|[Ww]orld size(?!.* divi)|nnodes (?!.*divi)|mpiSize
 one step took longer than the engine waits for -> raise it (docs/explanation/cluster.md), or find what holds the ranks
    Timeout at NCCL|detected by watchdog|Watchdog timeout|RPC call to \w+ timed out|execute_model timed out
+   ChannelTimeout
 a process of Ray ended -> the other ranks may say why: `ansible-playbook gb10.fleet.status`
    Some Ray subprocesses
 a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other ranks, gb10.fleet.doctor the fabric
@@ -172,17 +174,19 @@ CUDA failed -> restart the host; then `ansible-playbook gb10.fleet.doctor` looks
 the image's release does not know the model -> take an image of a release that has it, or another recipe
    does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
    architecture \S+ is not supported|invalid gg(?:ml|uf) type|unknown projector
-   not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|No processor registered
-   failed to be inspected|ForCausalLM|ForConditionalGeneration|not a multimodal
+   not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|Unrecognized config|No processor registered
+   failed to be inspected|(?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)|not a multimodal
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
-   tensor a .* must match|(?:missing|find) tensor|[Ii]nput tensor|same dtype|mat1 and mat2|rope_scaling|LoRA weight
+   tensor a .* must match|(?:missing|find|unknown) tensor|tensor .*(?:not found|wrong)|exceeds dimension
+   [Ii]nput tensor|same dtype|mat1 and mat2|rope_scaling|LoRA weight
    disabling jinja|number of tensors|loading model vocabulary|not found in model|vocab type must match
    wrong (?:array |element )*type|loaded_weight|param_data|Missing key|Unexpected key|load weight|weights of size
-   (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute|^KeyError:\s
+   (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute|^KeyError: '[^ ']+'
    No \w+ layers found
 the engine crashed -> take another build of the image; a report belongs to the engine's project
    [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
+   to unpack|_dynamo\.exc|Inductor|BackendCompiler
    has no attribute|^(?:TypeError|IndexError|UnboundLocalError|NameError|RecursionError|ZeroDivision)|'NoneType'
    panicked|PanicException|GGML_ASSERT|: Assertion [`'].* failed|terminate called
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
@@ -190,12 +194,13 @@ NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fa
 Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
    Error response from daemon|OCI runtime
 the engine refuses a setting -> change it in the recipe, and run site.yml
-   error: argument|while handling argument|invalid choice|validation error|must be|should be|(?<!un)expected
+   error: argument|while handling argument|invalid choice|validation error|must be|should be|is expected(?! to)
+   \bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)
    not supported|unsupported
    [Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|does not support|not allowed
    has been removed|limit allowed|Do not set
-   [Cc]onflict|not match|mutually|Unknown|Unsupported|No such file(?! or directory$)|not found|requires\b|overflow
-   ^(?:ValueError|NotImplemented)
+   [Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory$)|not found|requires\b
+   n't exist|is greater than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow|Cannot find the config
 """
 
 
@@ -224,14 +229,16 @@ _TIME = r"\d{2,4}[-/]\d\d(?:[-/]\d{2,4})?[-T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:[+-]\
 _BEFORE = re.compile(
     rf"(?:\((?:raylet|[\w.:-]+(?: [\w.:=-]+)?[ ,]*(?:pid|ip)=[^)]*)\)|\[rank\d+\]:|\[{_TIME}[^\]]*\]|{_TIME}|"
     r"\[(?:TensorRT-LLM|TRT-LLM|RANK \d+|ERROR|E)\]|(?:ERROR|CRITICAL|FATAL)(?::(?: {3})?|\b)|"
-    r"\[[\w./-]+\.\w+:\d+\])(?: |$|(?=\[))|"
+    r"\[?[\w./-]+\.\w+:\d+\])(?: |$|(?=\[))|(?:[\w.-]+ *| +)\| |│ |"
     r"\d+\.\d\d\.\d{3}\.\d{3} (?:[EF] +(?:(?:srv|cmn|slot|que) +)?)?"
 )
 _COLOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# What Ray adds to a line.
+_REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
 # Of no failure, whatever words are in it.
 _CHATTER = re.compile(
     r"\s*(?:(?:INFO|DEBUG|WARNING|WARN)\b|[IWD] \w+|\[(?:[IW]\d{0,4}|INFO|WARNING)\b)|.*(?:NCCL INFO|Warning: )|"
-    r"gb10\.fleet: "
+    r"gb10\.fleet: |.*(?:server_args=|Namespace\(|, disabling |: skipping |, using: )"
 )
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
@@ -242,27 +249,33 @@ _CHAINED = re.compile(r"(?:During handling of the above|The above exception was 
 _NOISE = re.compile(
     r".*\d+%\||.*it/s\]|CUDA kernel errors might|For debugging|Compile with|For further information|Search for `|"
     r"ninja: Entering|FAILED: |(?:\[\d+/\d+\] )?\S*(?:nvcc|c\+\+|g\+\+|gcc) -|"
-    r"\s*\^+$"
+    r"Possible solutions|\d\. (?:disable|set|use|specif)|You can suppress|import torch|torch\._dynamo\.config|"
+    r"Open an issue|\s*\^+$"
 )
 # What only says that something else failed, or comes of an end.
 _WRAPPER = re.compile(
     r"root cause|[Ss]ee (?:the )?stack trace|stack trace above|Worker failed with error|[Ee]xecutor worker returned|"
     r"EngineDead|EngineCore (?:encountered|failed to start)|RayTaskError|SystemExit|KeyboardInterrupt|CancelledError|"
-    r"BrokenPipe|ZMQError(?!: Address)|Executor failed|^EOFError$|"
+    r"BrokenPipe|ZMQError(?!: Address)|Executor failed|^EOFError\b(?!:)|"
     r"ChildFailedError|ProcessRaisedException|ProcessExited|scheduler died|"
     r"(?:[Cc]ore|[Pp]roc|[Ww]orker|[Ee]xecutor|:) [Ii]nitialization failed\.?$|^[Ii]nitialization failed|"
-    r"Server process|[Ee]ngine process failed|RequestException|Received sigquit|"
-    r"output_handler failed|KeyError: '/psm_|died unexpectedly|cancelled|Leaking|leaked|resource_tracker|is not a fatal"
+    r"Server process|[Ee]ngine process .*(?:failed|died)|Error executing method|RequestException|Received sigquit|"
+    r"output_handler failed|KeyError: '/(?:psm_|mp-)|died unexpectedly|cancelled|Leaking|leaked|resource_tracker|"
+    r"is not a fatal|interpreter shutdown|in a TaskGroup|background task failed"
 )
 # What says that NCCL or CUDA failed, and leaves the reason to others.
-_WEAK = re.compile(r"CalledProcessError|CUDA error$|NCCL error|DistBackendError|ncclSystemError|ncclInternalError")
+_WEAK = re.compile(
+    r"^Aborted|CalledProcessError|CUDA error$|NCCL error|DistBackendError|ncclSystemError|ncclInternalError|"
+    r"be inspected|^[\w.]*TimeoutError\b(?!:)"
+)
 # A line that is a statement by itself: an error's level, an assertion, C++'s words of an exception, NCCL's warnings.
 _NATIVE = re.compile(
-    r"docker: |ssh: |\s*what\(\): |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|\S+\.(?:cpp|cu|cc|c|"
-    r"h):\d+: |"
+    r"docker: |ssh: |\s*what\(\): |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|"
+    r"\S+\.(?:cpp|cuh?|cc|c|h):\d+: |"
     r"(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|.*couldn't|"
     r".*error loading model|There are not enough|The node with|Some Ray subprocesses|\[Errno \d|"
-    r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid)|"
+    r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid|"
+    r"unknown|missing|wrong|not compatible)|"
     r".*: (?:invalid|cannot|unable|missing)|exec |nvidia-container-cli: |Encountered an error|Value '|"
     r"(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |"
     r".*(?:terminated with exception|detected by watchdog|disabling jinja)|"
@@ -281,9 +294,8 @@ _PLACE = re.compile(r"^(?:\S+:\d+:\d+ \[\d+\] (?:\S+ )?(?=NCCL))|^\s*what\(\): +
 def cause(lines: Iterable[str]) -> Cause | None:
     """None where they hold no statement of a failure."""
     bare = [line for printed in lines if (line := _bare(printed)).text.strip()]
-    exceptions = [statement for statement in _exceptions(bare) if not _WRAPPER.search(statement)]
     native = [_PLACE.sub("", statement) for statement in _natives(bare)]
-    statements = sorted([*reversed(exceptions), *native], key=lambda item: bool(_WEAK.search(item)))
+    statements = sorted([*reversed([*_exceptions(bare)]), *native], key=lambda item: bool(_WEAK.search(item)))
     here = [statement for statement in statements if not _ELSEWHERE.search(statement)]
     if not here:
         gone = statements[:1]
@@ -323,7 +335,7 @@ class _Line:
 
 def _bare(line: str) -> _Line:
     """The words of a line; none of chatter."""
-    line = _COLOR.sub("", line.rstrip("\r\n").rpartition("\r")[2])[:_READ]
+    line = _REPEATED.sub("", _COLOR.sub("", line.rstrip("\r\n").rpartition("\r")[2])[:_READ])
     text = line
     while found := _BEFORE.match(text):
         text = text[found.end() :]
@@ -332,21 +344,29 @@ def _bare(line: str) -> _Line:
 
 
 def _exceptions(bare: Sequence[_Line]) -> Iterator[str]:
-    """Each with the lines that belong to it, as they were printed; of a chain the last alone, which says what it means
-    for the engine."""
-    in_traceback, code = False, ""
+    """Each with the lines that belong to it, as they were printed; of a chain the last that says more than that another
+    one failed."""
+    in_traceback, is_ignored, code, before = False, False, "", ""
     for at, line in enumerate(bare):
         text = line.text
         if _TRACEBACK in text:
             in_traceback, code = True, ""
+        elif text.startswith("Exception ignored in"):
+            is_ignored = True
         elif in_traceback and text[0] in " \t":
             code = code if _NOISE.match(text) else text.strip()
         elif _EXCEPTION.match(text) or (in_traceback and re.match(r"[A-Za-z_][\w.]*(?:: |$)", text)):
-            in_traceback = False
+            was_ignored, in_traceback, is_ignored = is_ignored, False, False
             after = bare[at + 1 : at + 1 + _READ_ON]
-            if not (after and _CHAINED.match(after[0].text)):
+            if not _WRAPPER.search(text):
                 more = islice(_more(line, after), _MORE)
-                yield " ".join([text, *more, *([code] if ":" not in text and code else [])])
+                before = " ".join([text, *more, *([code] if ":" not in text and code else [])])
+            if not (after and _CHAINED.match(after[0].text)):
+                if before and not was_ignored:
+                    yield before
+                before = ""
+    if before:
+        yield before
 
 
 def _more(line: _Line, after: Sequence[_Line]) -> Iterator[str]:
