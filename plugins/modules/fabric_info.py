@@ -48,6 +48,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils._subjects.fabric.hardware import RAILS
 from ..module_utils._subjects.fabric.reading import ask_neighbours, read_adapter, read_links, read_rdma
 
 
@@ -62,7 +63,7 @@ def main() -> None:
     )
     interfaces = module.params["interfaces"]
     run = partial(module.run_command, handle_exceptions=False)
-    links = read_links(run, [interface["name"] for interface in interfaces])
+    links = read_links(run, [*(interface["name"] for interface in interfaces), *RAILS])
     asked: dict[str, Any] = {}
     if module.params["ask"]:
         peers = {interface["name"]: _addresses(interface) for interface in interfaces}

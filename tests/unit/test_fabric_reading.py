@@ -41,6 +41,13 @@ def test_a_link_is_read() -> None:
     assert link["addresses"] == ["192.168.100.10/24"]
 
 
+def test_a_port_that_no_plan_names_is_read_and_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its MAC address the host is known to which a cable was moved."""
+    monkeypatch.setattr(reading.arp, "ask", lambda *_words: {})
+    found = reading._asked(answering(0, IP), {"fabric": {"peers": {}, "candidates": ["10.0.0.1"], "devices": []}})
+    assert [*found["links"]] == ["enp1s0f1np1"] and found["asked"] == {}
+
+
 @pytest.mark.parametrize(
     ("outcome", "message"),
     [

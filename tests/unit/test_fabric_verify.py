@@ -151,6 +151,12 @@ def swapped(both: Readings) -> None:
         both["spark-2"]["asked"][name]["answers"] = {f"192.168.10{half + 2}.11": f"02:c7:00:00:0{half}:0n"}
 
 
+def moved(both: Readings) -> None:
+    """The far end of the cable is in a port that no plan names."""
+    both["spark-3"]["links"]["enp1s0f0np0"] = {**both["spark-3"]["links"][FIRST], "mac": "02:c7:00:00:00:77"}
+    both["spark-2"]["asked"][FIRST]["answers"] = {"192.168.100.11": "02:c7:00:00:00:77"}
+
+
 PEER_1 = "spark-3: port 1 half 0 (enp1s0f1np1)"
 FAULTS: list[tuple[str, Callable[[Readings], None], int, str, str]] = [
     # rule, what is changed, on how many halves of spark-2, what is found and expected on the first
@@ -170,6 +176,7 @@ FAULTS: list[tuple[str, Callable[[Readings], None], int, str, str]] = [
      "an unknown machine (02:00:00:00:00:99)", PEER_1),
     ("fabric-wrong-peer", at("spark-2", "asked", FIRST, answers={"192.168.100.11": mac("spark-3", 1)}), 1,
      "connected to spark-3: port 1 half 1", PEER_1),
+    ("fabric-wrong-peer", moved, 1, "connected to spark-3: port 0 half 0", PEER_1),
     ("fabric-no-peer", at("spark-2", "asked", FIRST, answers={}), 1, "a carrier, but nobody answers", PEER_1),
     ("fabric-frames", at("spark-2", "asked", FIRST, pings={"192.168.100.11": "100% packet loss"}), 1,
      "packets of 9000 bytes to spark-3 (192.168.100.11) do not come back: 100% packet loss", "whole packets"),

@@ -13,6 +13,7 @@ from ..._host.probe.files import read_netplan
 from ..._host.probe.parts import Part, Run
 from ..._on_host.gids import SYSFS, read_table
 from . import arp, hotplug
+from .hardware import RAILS
 
 _NET = Path("/sys/class/net")
 # A driver that hangs with the kernel's lock of the network keeps every `ip` waiting (MT7925 Wi-Fi, August 2026).
@@ -73,13 +74,13 @@ def ask_neighbours(
     """
     asked = {}
     for name, link in links.items():
-        if not link["carrier"]:
+        if name not in peers or not link["carrier"]:
             continue
         own = {address.partition("/")[0] for address in link["addresses"]}
-        wanted = {*candidates, *peers.get(name, ())} - own
+        wanted = {*candidates, *peers[name]} - own
         answers = arp.ask(name, link["mac"], wanted, _ASK_S)
         # Where no address is planned (link-local), those that answer are pinged.
-        pings = {address: _ping(run, name, address, link["mtu"]) for address in peers.get(name) or answers}
+        pings = {address: _ping(run, name, address, link["mtu"]) for address in peers[name] or answers}
         asked[name] = {"answers": answers, "pings": pings}
     return asked
 
@@ -177,7 +178,7 @@ def _mac_addresses(names: Sequence[str]) -> dict[str, str]:
 def _asked(run: Run, questions: Mapping[str, Any]) -> dict[str, Any]:
     """What `fabric_info` returns, without measuring anything."""
     ask = questions["fabric"]
-    links = read_links(run, ask["peers"])
+    links = read_links(run, {**ask["peers"], **RAILS})  # a cable may end in a port that no plan names
     return {
         "links": links,
         "asked": ask_neighbours(run, links, ask["peers"], ask["candidates"]),
