@@ -65,6 +65,8 @@ def preflight_sentences(
     severity: str = "error",
     kept: Sequence[str] | None = None,
     retry: Sequence[str] = (),
+    *,
+    checking: bool = False,
 ) -> list[str]:
     """What a host can't carry of its slice of the plan, a sentence a problem.
 
@@ -72,7 +74,8 @@ def preflight_sentences(
     staging needs is judged. severity: error refuses this host, warning is only shown, run refuses the run on all its
     hosts, since it is the controller's. kept: those of ``needs.secrets`` that the controller has. A secret that only
     the host has, another controller has made; without the list nothing is said of them. retry: services that may be
-    brought although they were taken back.
+    brought although they were taken back. checking: leave out what ends with the containers of others, so that a check
+    shows what a run would change while these serve.
     """
     if not all(isinstance(given, Mapping) for given in (plan, state, others or {})):
         raise AnsibleFilterError(f"preflight takes maps, not {type(plan)}, {type(state)} and {type(others)}")
@@ -81,7 +84,9 @@ def preflight_sentences(
         return [finding.sentence() for finding in found]
     in_the_way = obstacles(host, plan, state) if others is not None else []
     found = ordered([*preflight(plan["needs"], state, others), *in_the_way])
+    found = [one for one in found if others is not None or one.rule != "preflight-port"]  # staging opens none
     found = [one for one in found if one.rule not in _ASKED_FOR or one.service not in retry]
+    found = [one for one in found if not (checking and one.rule in _OTHERS_RUN)]
     # whoever reads this has given the password that sudo asks for
     return [one.sentence() for one in found if one.severity == severity and one.rule != "sudo-password"]
 
@@ -93,6 +98,7 @@ def run_record(run: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 # Of a service that the run was asked to bring.
 _ASKED_FOR = ("service-taken-back", "service-restarts")
+_OTHERS_RUN = ("preflight-port", "docker-restart")
 
 
 def pull_refused(slice_: Slice, host: str, variables: Iterable[str]) -> list[str]:

@@ -64,6 +64,12 @@ from ..module_utils._subjects.fabric.reading import read_links
 _COMMAND_S = 20
 
 
+def _master(interface: str) -> str:
+    """The bond or bridge that an interface is a part of; empty without one."""
+    link = Path("/sys/class/net", interface, "master")
+    return link.resolve().name if link.exists() else ""
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -83,7 +89,10 @@ def main() -> None:
         "free_bytes": free_bytes(["/var/lib"])["/var/lib"]["free"],
         "management": default_interfaces(Path("/proc/net/route").read_text(encoding="ascii")),
         "networks": read_networks(),
-        "halves": {name: {key: link[key] for key in ("carrier", "mtu", "addresses")} for name, link in links.items()},
+        "halves": {
+            name: {"master": _master(name), **{key: link[key] for key in ("carrier", "mtu", "addresses")}}
+            for name, link in links.items()
+        },
         "seen": seen,
         "claims": [{"path": file["path"], "claims": file["claims"]} for file in files if file["claims"]],
         "addresses": re.findall(r" inet ([0-9.]+)/", run(["ip", "-o", "-4", "addr"])[1]),

@@ -27,6 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login 
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.reading import FORM
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.running import (
     Process,
+    _unit_end,
     _weights,
     environment,
     model_of,
@@ -70,6 +71,7 @@ def reading_of(host: str, shown: dict[str, Any]) -> dict[str, Any]:
     found["platform"] = {**BARE["platform"], **{key: shown[key] for key in ("vendor", "product") if key in shown}}
     found["halves"] = {
         name: {
+            "master": shown.get("masters", {}).get(rail.port, ""),
             "carrier": rail.port in ports,
             "mtu": shown.get("mtu", 9000) if ports.get(rail.port) else 1500,
             "addresses": ports.get(rail.port, [])[rail.half : rail.half + 1],
@@ -107,9 +109,16 @@ def serving_of(shown: dict[str, Any]) -> list[dict[str, Any]]:
     for number, one in enumerate(shown.get("serves", ()), 1):
         container, key = one.get("container"), f"{number:064x}"
         running.append(
-            Process(shlex.split(one["command"]), key if container else "", one.get("unit", ""), "/home/anna")
+            Process(
+                shlex.split(one["command"]),
+                key if container else "",
+                one.get("unit", ""),
+                "/home/anna",
+                by=one.get("by", "docker"),
+                manager=one.get("manager", ""),
+            )
         )
-        if container:
+        if container and one.get("by", "docker") and "hidden" not in one:
             changed[container["name"]] = "\n".join(container.get("changed", ()))
             docker[key] = {
                 "Id": key,
@@ -144,7 +153,7 @@ def serving_of(shown: dict[str, Any]) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         for name, text in shown.get("units", {}).items():
             Path(folder, name).write_text(text)
-        found = read_serving(run, running, Path(folder))
+        found = read_serving(run, running, Path(folder), lambda _at: shown.get("version", ""))
     for one, written in zip(found, shown.get("serves", ()), strict=False):
         one |= {key: written[key] for key in ("folder", "commit") if key in written}
     return found
@@ -419,9 +428,11 @@ def test_a_machine_that_sends_rubbish_is_refused_or_counts_for_nothing() -> None
     for wrong in (
         {"memory_kib": "all"},
         {"serving": [{**SERVING, "words": ["a\nb"]}]},
-        {"serving": [{**SERVING, "container": "$(id)"}]},
-        {"serving": [{**SERVING, "compose": "-f /x; id stop y"}]},
-        {"serving": [{**SERVING, "unit": "a; id"}]},
+        {"serving": [{**SERVING, "ends": "docker stop $(id)"}]},
+        {"serving": [{**SERVING, "ends": "sudo docker stop a; id"}]},
+        {"serving": [{**SERVING, "ends": "sudo systemctl stop a; id"}]},
+        {"serving": [{**SERVING, "paths": ["/a: b"]}]},
+        {"serving": [{**SERVING, "release": "0.28"}]},
         {"claims": [{"path": "x\n# y", "claims": []}]},
         {"networks": {"eth0": ["0.0.0.0/0; rm"]}},
         {"seen": [{**strange, "host": "a\n  b: c"}]},
@@ -477,6 +488,117 @@ def test_other_spellings_of_a_start_are_read_alike(
     assert {key: {**image, **one.service}.get(key) for key in gives} == gives
 
 
+FOLDERS = {"/srv/loras": "/loras", "/srv/files": "/files"}
+GIVEN = {"name": "v", "image": "vllm/vllm-openai:v0.28.0", "binds": FOLDERS}
+COMPOSED = {"com.docker.compose.project": "llm", "com.docker.compose.service": "vllm",
+            "com.docker.compose.project.config_files": "/opt/llm/compose.yaml,/opt/llm/compose.gpu.yaml",
+            "com.docker.compose.project.environment_file": "/opt/llm/prod.env"}  # fmt: skip
+VLLM = "vllm serve Qwen/Qwen3-8B"
+OWN_IMAGE = {**GIVEN, "image": "mine:1"}
+IN_COMPOSE = {**GIVEN, "name": "llm-vllm-1", "labels": COMPOSED}
+ADAPTER_MAP = """'{"name": "a", "path": "/loras/a"}'"""
+LORA = f"{VLLM} --enable-lora --lora-modules sql=/loras/sql"
+# What owners type, and what a service of it has: keys of the service and of its recipe, its end, or why there is none.
+OWN_SPELLINGS: dict[str, tuple[dict[str, Any], dict[str, Any] | str]] = {
+    "an adapter's folder": ({"command": LORA, "container": GIVEN},
+        {"flags": {"enable-lora": True, "lora-modules": "sql=/srv/loras/sql"}, "mounts": [], "trust": ["mounts"]}),
+    "adapters as JSON": (
+        {"command": f"{VLLM} --enable-lora --lora-modules {ADAPTER_MAP}", "container": GIVEN},
+        {"flags": {"enable-lora": True, "lora-modules": {"name": "a", "path": "/srv/loras/a"}}, "trust": ["mounts"]}),
+    "a template": ({"command": f"{VLLM} --chat-template /files/x.jinja", "container": GIVEN},
+        {"flags": {"chat-template": "/srv/files/x.jinja"}, "trust": ["mounts"],
+         "mounts": [{"source": "/srv/files/x.jinja", "target": "/srv/files/x.jinja", "read_only": True}]}),
+    "a template of the image": ({"command": f"{VLLM} --chat-template=/vllm/x.jinja", "container": GIVEN},
+        {"flags": {"chat-template": "/vllm/x.jinja"}, "mounts": [], "trust": None}),
+    "a folder for downloads": ({"command": f"{VLLM} --download-dir /files/hub", "container": GIVEN},
+        {"flags": {}, "mounts": [], "trust": None}),
+    "compose with several files": ({"command": VLLM, "container": IN_COMPOSE},
+        {"end": "sudo docker stop llm-vllm-1"}),
+    "compose that returns": (
+        {"command": VLLM, "container": {**IN_COMPOSE, "restart": "always"}},
+        {"end": "sudo docker update --restart=no llm-vllm-1 && sudo docker stop llm-vllm-1"}),
+    "a container of Podman": ({"command": VLLM, "container": GIVEN, "by": "podman"}, {"end": "sudo podman stop v"}),
+    "an account's own Podman": ({"command": VLLM, "container": GIVEN, "by": "podman", "hidden": True},
+        {"end": f"podman stop {0:012}"}),
+    "a pod": ({"command": VLLM, "container": GIVEN, "by": ""}, {"end": "end it where it was started"}),
+    "a unit": ({"command": VLLM, "unit": "chat.service"}, {"end": "sudo systemctl disable --now chat.service"}),
+    "a person's own unit": ({"command": VLLM, "unit": "chat.service", "manager": "anna"},
+        {"end": "sudo systemctl --user -M anna@ disable --now chat.service"}),
+    "a shell": ({"command": "/home/anna/venv/bin/python3 /home/anna/venv/bin/vllm serve Qwen/Qwen3-8B"},
+        {"end": "end it where it was started", "reference": "vllm/vllm-openai:v0.28.0"}),
+    "llama.cpp without a container": ({"command": "llama-server -hf a/b-GGUF -c 8192"},
+        {"reference": "ghcr.io/ggml-org/llama.cpp:server-cuda13-v0.7.0", "flags": {"ctx-size": 8192}}),
+    "SGLang without a container": ({"command": "python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B"},
+        {"reference": "lmsysorg/sglang:latest-cu130", "port": 30000}),
+    "a model behind a switch": ({"command": "vllm serve --port=8002 --enforce-eager Qwen/Qwen3-8B"},
+        {"port": 8002, "served_name": "Qwen/Qwen3-8B"}),
+    "a number with a letter": ({"command": f"{VLLM} --max-num-batched-tokens 8k"},
+        {"flags": {"max-num-batched-tokens": "8k"}}),
+    "a build of one's own": ({"command": VLLM, "container": OWN_IMAGE, "version": '{"version":"0.30.1+cu130"}'},
+        {"release": "0.30.1"}),
+    "a build of a day": ({"command": VLLM, "container": OWN_IMAGE, "version": '{"version":"0.30.1.dev7"}'},
+        {"release": None}),
+    "who answers by https": ({"command": f"{VLLM} --ssl-certfile /c.pem --ssl-keyfile /k.pem"}, {"note": "tls: local"}),
+    "options in variables": ({"command": "/app/llama-server", "container": {**GIVEN, "env": ["LLAMA_ARG_HF_REPO=a/b"]}},
+        "stand in variables (LLAMA_ARG_HF_REPO)"),
+    "a folder of models": ({"command": "llama-server --models-dir /models"}, "names no model"),
+    "layers on other hosts": ({"command": "llama-server -hf a/b-GGUF --rpc 10.0.0.2:50052"}, "rpc-server"),
+    "a socket": ({"command": f"{VLLM} --uds /tmp/vllm.sock"}, "clients reach it by a file"),
+    "TensorRT-LLM": ({"command": "python3 /usr/local/bin/trtllm-serve serve a/b"}, "trtllm serves a/b on port 8000"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWN_SPELLINGS)
+def test_what_an_owner_started_is_declared_or_named(name: str) -> None:
+    started, gives = OWN_SPELLINGS[name]
+    shown = {"address": "a", "serves": [started], "version": started.get("version", "")}
+    proposal = propose(hosts_of({"hosts": {"a": shown}}), [], LIBRARY, take_over=True)
+    if isinstance(gives, str):
+        assert not proposal.services and any(gives in note for note in proposal.notes), proposal.notes
+        return
+    [one] = proposal.services.values()
+    assert one.recipe
+    has = {**one.recipe["image"], **one.recipe, **one.service, "end": one.stops["a"]}
+    assert gives.get("note", "") in "".join(one.notes)
+    assert {key: has.get(key) for key in gives if key != "note"} == {key: gives[key] for key in gives if key != "note"}
+
+
+def test_files_that_another_rank_lacks_are_named() -> None:
+    ranks = [
+        {"command": f"{words} --nnodes 2 --node-rank {rank} --master-addr 10.1.0.1", "container": GIVEN}
+        for rank, words in enumerate((LORA, VLLM))
+    ]
+    ports = {name: {"ports": {0: [f"10.1.0.{n}/24", f"10.1.1.{n}/24"]}} for n, name in enumerate("ab", 1)}
+    hosts = {name: {"address": name, "serves": [one], **ports[name]} for name, one in zip("ab", ranks, strict=True)}
+    [one] = propose(hosts_of({"hosts": hosts}), [], LIBRARY, take_over=True).services.values()
+    assert "its server on b does not name /srv/loras/sql of a: copy them there" in one.notes
+
+
+def test_halves_of_a_bond_get_addresses_of_their_own() -> None:
+    ends = {"a": "b:1", "b": "a:1"}
+    hosts = hosts_of({"hosts": {
+        name: {"address": name, "ports": {1: []}, "masters": {1: "bond0"}, "seen": {1: [far]},
+               "claims": {"/etc/netplan/60-bond.yaml": 1}}
+        for name, far in ends.items()
+    }})  # fmt: skip
+    proposal = propose(hosts, [], LIBRARY, take_over=True)
+    assert proposal.fabric == {"cables": [["a:1", "b:1"]]}
+    words = "; ".join(proposal.notes)
+    assert "a:1 is a part of bond0; a plan gives each half an address of its own" in words
+    assert "fabric_foreign=move, which keeps /etc/netplan/60-bond.yaml aside" in words
+
+
+@pytest.mark.parametrize("mtu", [1500, 4200, 9000])
+def test_the_size_of_packets_is_declared_as_it_is(mtu: int) -> None:
+    ports = {"a": {1: ["10.9.0.1/30", "10.9.0.5/30"]}, "b": {1: ["10.9.0.2/30", "10.9.0.6/30"]}}
+    hosts = hosts_of({"hosts": {
+        name: {"address": name, "mtu": mtu, "ports": ports[name], "seen": {1: [far]}}
+        for name, far in (("a", "b:1"), ("b", "a:1"))
+    }})  # fmt: skip
+    fabric = propose(hosts, [], LIBRARY, take_over=True).fabric
+    assert fabric["keeper"] == "others" and fabric.get("mtu", 9000) == mtu
+
+
 def test_ranks_are_counted_by_short_options_too() -> None:
     serves = [
         {"command": "vllm serve Qwen/Qwen3-8B --trust-remote-code -tp 2", "container": {"name": "v", "image": "x:1"}}
@@ -493,20 +615,41 @@ def test_a_server_whose_options_are_in_a_file_is_named_so() -> None:
     assert any("stand in /etc/vllm.yaml; write it by hand" in one for one in proposal.notes)
 
 
+def test_a_unit_without_a_file_is_ended_otherwise(tmp_path: Path) -> None:
+    """Of Podman's files and of systemd-run there is nothing to disable."""
+    for name in ("systemd/generator/quadlet.service", "user/1000/systemd/transient/run-u7.service"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True)
+        file.touch()
+    assert _unit_end("quadlet.service", "", tmp_path) == "sudo systemctl mask --now quadlet.service"
+    assert _unit_end("run-u7.service", "anna", tmp_path) == "sudo systemctl --user -M anna@ stop run-u7.service"
+    assert _unit_end("chat.service", "", tmp_path) == "sudo systemctl disable --now chat.service"
+
+
 def test_a_container_of_a_unit_is_ended_by_its_unit(tmp_path: Path) -> None:
     """As Podman's own units run it; Docker's containers are below no service."""
     key = "a" * 64
     for number, group in (
         (1, f"/system.slice/chat.service/libpod-payload-{key}"),
         (2, f"/system.slice/docker-{key}.scope"),
+        (3, "/user.slice/user-1000.slice/user@1000.service/app.slice/mine.service"),
+        (4, "/user.slice/user-1000.slice/user@1000.service/app.slice/run-p4.scope"),
+        (5, f"/machine.slice/libpod-{key}.scope"),
+        (6, f"/kubepods.slice/kubepods-burstable.slice/cri-containerd-{key}.scope"),
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "cmdline").write_bytes(b"vllm\0serve\0a/b\0")
         (folder / "cgroup").write_text(f"0::{group}\n")
         (folder / "statm").write_text("1 1 1")
-    found = {one.unit for one in processes(tmp_path)}
-    assert found == {"chat.service", ""}
+    found = {(one.by, one.unit, bool(one.manager)) for one in processes(tmp_path)}
+    assert found == {
+        ("docker", "chat.service", False),
+        ("docker", "", False),
+        ("docker", "mine.service", True),
+        ("podman", "", False),
+        ("", "", False),
+    }
 
 
 @pytest.mark.parametrize(

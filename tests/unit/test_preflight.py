@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.filter import internal
 from ansible_collections.gb10.fleet.plugins.filter.internal import preflight_sentences
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import (
     lets_others_in,
@@ -123,6 +124,17 @@ def test_a_host_lets_readers_of_one_inventory_in(
     assert all("for beast" in one.remedy and "fleet_name: home" in one.remedy for one in found)
     ends = [preflight_sentences(plan, "titan", state, severity=of) for of in ("run", "error")]
     assert ends == [[one.sentence() for one in found], []]
+
+
+def test_a_port_that_others_hold_refuses_a_run_and_neither_staging_nor_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Staging starts nothing, and a check shows the change while others serve; a run after it is refused."""
+    monkeypatch.setattr(internal, "obstacles", lambda *_words: [])
+    plan = {"needs": {**NEEDS, "files": [], "disk": []}, "peer_access": NO_READERS}
+    listener = {"port": 8003, "address": "", "process": "vllm", "container": ""}
+    state = FINE | {"listening": [listener], "containers": []}
+    ways: list[dict[str, Any]] = [{}, {"others": {}}, {"others": {}, "checking": True}]
+    refused = ["".join(preflight_sentences(plan, "titan", state, **way)) for way in ways]
+    assert ["port 8003 is taken" in words for words in refused] == [False, True, False]
 
 
 LAUNCH: dict[str, Any] = {

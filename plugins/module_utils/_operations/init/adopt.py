@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What serves on machines as declared services: a shipped recipe and what differs, or a recipe of what runs."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,15 +9,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from ..._base.gb10 import fact
 from ..._base.sizes import quantity, size
 from ..._engines.declaration import RecipeData
 from ..._engines.recipes.foreign import import_recipe
 from ..._engines.recipes.recipe import Library
+from ..._engines.registry import ENGINES
 from ..._engines.vllm.text.image_facts import FAMILIES
 from .reading import Reading, Serving
 from .running import model_of
 
 _START = {"vllm": "vllm serve", "sglang": "python3 -m sglang.launch_server", "llama-cpp": "llama-server"}
+# Of a server without a container.
+_IMAGES = {"vllm": fact("image", "reference"), "sglang": "lmsysorg/sglang:latest-cu130",
+           "llama-cpp": fact("llama_cpp_image", "reference")}  # fmt: skip
 _PORTS = {"vllm": 8000, "sglang": 30000, "llama-cpp": 8080, "trtllm": 8000}
 _SIZES = {"max-model-len": "max_model_len", "max-num-seqs": "max_num_seqs"}
 _SOURCE = "what ran, as gb10.fleet.init read it"
@@ -58,7 +64,8 @@ def adopted(readings: Mapping[str, Reading], library: Library) -> tuple[dict[str
         model = model_of(one["words"])
         hosts, missing = _members(head, one, servers, readings)
         port = _port(one, options)[0]
-        notes.append(f"{', '.join(hosts)}: {one['engine']} serves {model} on port {port}; nothing of it was touched")
+        shown = f"{one['engine']} serves {model or 'a model'} on port {port}"
+        notes.append(f"{', '.join(hosts)}: {shown}; nothing of it was touched")
         reason = _unfit(one, model, missing, f"{head}, port {port}")
         if reason:
             notes.append(reason)
@@ -88,12 +95,15 @@ def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
         return (
             f"{where}: a server of {serving['engine']} is not taken over; write it as docs/reference/engines.md shows"
         )
-    if not model and (file := _first(options, "config")):
-        return f"{where}: its model and options stand in {file}; write it by hand: docs/how-to/guide.md"
+    if not model:
+        variables = ", ".join(name for name in serving["env"] if name.startswith("LLAMA_ARG_"))
+        place = _first(options, "config") or (f"variables ({variables})" if variables else "")
+        options_in = f"its model and options stand in {place}" if place else "its command names no model"
+        return f"{where}: {options_in}; write it by hand: docs/how-to/guide.md"
     if not _repository(serving, model):
         of_folder = f" (here {serving['folder']})" if serving["folder"] not in ("", model) else ""
         kind = "file" if model.endswith(".gguf") else "folder"
-        return f"{where}: {model or 'its model'} is a {kind}{of_folder}; gb10.fleet.recipe_new makes a recipe of it"
+        return f"{where}: {model} is a {kind}{of_folder}; gb10.fleet.recipe_new makes a recipe of it"
     return ""
 
 
@@ -103,6 +113,10 @@ def _apart(options: Mapping[str, Sequence[str]], missing: int) -> str:
         return f"{missing} of its ranks run on hosts that were not read; name these, too: -e host=a,b"
     if _count(options, "data-parallel-size") > _count(options, "data-parallel-size-local", "data-parallel-size"):
         return "its data-parallel ranks run on several hosts; write a service with replicas: docs/how-to/guide.md"
+    if "rpc" in options:
+        return "rpc-server holds layers of it on other hosts; write a service by hand: docs/reference/engines.md"
+    if "uds" in options:
+        return "clients reach it by a file; ours takes a port: write the service by hand, and give clients its URL"
     own_port = _first(options, "port") == "0"
     return "it listens on a port of its own choice; start it with a fixed one, and run this again" if own_port else ""
 
@@ -195,6 +209,7 @@ def _adopt(
     options = _options(serving["words"])
     flags: dict[str, Any] = {**imported["flags"]}
     runs = {option: (values[0] if len(values) == 1 else values or True) for option, values in options.items()} | flags
+    flags.pop("download-dir", None)  # the plan has a store
     names = flags.pop("served-model-name", [])
     names = names if isinstance(names, list) else [names]
     workload = {ours: flags.pop(theirs) for theirs, ours in _SIZES.items() if theirs in flags}
@@ -203,7 +218,12 @@ def _adopt(
     workload |= {"pool": f"{pool >> 20}MiB"} if pool >> 20 else {}
     env = {key: value for key, value in imported["env"].items() if not (_NETWORK.fullmatch(key))}
     port, listen = _port(serving, options)
-    notes = [*sentences]
+    notes = [*sentences, *_missing_files(serving, others, hosts)]
+    adapters = ENGINES[imported["engine"]].adapters(flags)
+    own_files = [path for path in serving["paths"] if path in json.dumps(flags)]
+    imported["mounts"] = [
+        {"source": path, "target": path, "read_only": True} for path in own_files if path not in adapters
+    ]
     recipe, own, differs = _recipe(imported, flags, env, repository, hosts, library, notes)
     image = _image(serving, hosts, own, imported["image"]["release"], recipe is None, notes)
     service = {
@@ -216,10 +236,12 @@ def _adopt(
         **({"image": image} if image else {}),
         **({"workload": workload} if workload else {}),
         **differs,
+        **({"trust": ["mounts"]} if own_files and recipe else {}),
     }
     notes += _of_start(serving, [str(more) for more in names[1:]])
     stops = dict.fromkeys(hosts, "end its member of the Ray cluster")
-    stops |= {host: _stop(at) for host, at in zip(hosts, [serving, *others], strict=False)}
+    ranks = zip(hosts, [serving, *others], strict=False)
+    stops |= {host: rank["ends"] or "end it where it was started" for host, rank in ranks}
     return Adopted(service, recipe, notes, runs, stops)
 
 
@@ -229,13 +251,15 @@ def _imported(name: str, repository: str, serving: Serving) -> tuple[RecipeData 
     theirs = {
         "recipe_version": "2",
         "model": repository,
-        "container": serving["image"] or "vllm/vllm-openai:latest",
+        "container": serving["image"] or _IMAGES[serving["engine"]],
         "runtime": serving["engine"],
         "command": f"{_START[serving['engine']]} {shlex.join(words)}",
         "env": {**serving["env"]},
         "min_nodes": 1,
     }
     recipe, findings = import_recipe(theirs, name)
+    if recipe is not None and serving["release"]:
+        recipe["image"]["release"] = serving["release"]
     sentences = [finding.sentence() for finding in findings if finding.rule not in _SILENT]
     if recipe is not None:
         today = datetime.now(tz=UTC).strftime("%Y-%m")
@@ -257,7 +281,7 @@ def _recipe(
 ) -> tuple[RecipeData | None, RecipeData, dict[str, Any]]:
     """The owner's new recipe, None with a shipped one; which of them serves; what the service has otherwise."""
     of_it = [recipe.data for recipe in library.recipes.values() if recipe.data["model"]["repository"] == repository]
-    data = next((item for item in of_it if _serves_so(item, imported, len(hosts))), None)
+    data = next((item for item in of_it if _serves_so(item, imported, len(hosts)) and not imported["mounts"]), None)
     if data is None:
         if of_it:
             others = ", ".join(sorted(item["name"] for item in of_it))
@@ -281,6 +305,12 @@ def _serves_so(recipe_data: RecipeData, imported: RecipeData, hosts: int) -> boo
         family,
     ) and family != FAMILIES[-1]
     return is_like and hosts in recipe_data["host_counts"] and recipe_data["status"]["state"] != "known-bad"
+
+
+def _missing_files(serving: Serving, others: Sequence[Serving], hosts: Sequence[str]) -> Iterator[str]:
+    for host, other in zip(hosts[1:], others, strict=False):
+        if lacking := sorted({*serving["paths"]} - {*other["paths"]}):
+            yield f"its server on {host} does not name {', '.join(lacking)} of {hosts[0]}: copy them there"
 
 
 def _image(
@@ -326,6 +356,8 @@ def _of_start(serving: Serving, names: Sequence[str]) -> Iterator[str]:
     """What an owner would miss after it has gone over."""
     if names:
         yield f"its further names {', '.join(names)} don't go over: fleet_gateway.aliases gives them"
+    if {"ssl-certfile", "ssl-keyfile"} & {*_options(serving["words"])}:
+        yield "clients reach it by https; ours answers http, unless tls: local stands here"
     if serving["changed"]:
         shown = ", ".join(serving["changed"][:3])
         yield (
@@ -340,17 +372,8 @@ def _of_start(serving: Serving, names: Sequence[str]) -> Iterator[str]:
     others = [name for name in serving["withheld"] if name not in keys]
     if others:
         yield f"{', '.join(others)} may be secret and {'was' if len(others) == 1 else 'were'} not read"
-    if not (serving["unit"] or serving["returns"]):
+    if not serving["returns"]:
         yield "nothing starts it after a reboot today; ours does"
-
-
-def _stop(serving: Serving) -> str:
-    """The command that ends a server for good, before ours takes its port."""
-    way = f"docker compose {serving['compose']}" if serving["compose"] else ""
-    way = way or (f"docker stop {serving['container']}" if serving["container"] else "end it where it was started")
-    if serving["returns"] and not serving["compose"]:
-        way = f"docker update --restart=no {serving['container']} && {way}"
-    return f"sudo systemctl disable --now {serving['unit']}" if serving["unit"] else way
 
 
 def changes(runs: Mapping[str, object], planned: Mapping[str, object]) -> str:

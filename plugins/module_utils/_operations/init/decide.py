@@ -137,7 +137,7 @@ def _fabric(
     segments = [*cables, *switches]
     management, words = _management(hosts)
     notes += words
-    has_addresses = any(_addresses(hosts, port) for ports in segments for port in ports)
+    has_addresses = any(_addresses(hosts, port) or any(_masters(hosts, port)) for ports in segments for port in ports)
     if has_addresses and take_over:
         as_it_is, why = _as_it_is(hosts, cables, switches)
         if not why:
@@ -166,6 +166,8 @@ def _as_it_is(
     """The fabric that the hosts have; or the first reason why it can't be declared."""
     ports = [port for ports in (*cables, *switches) for port in ports]
     for port in ports:
+        if master := next(filter(None, _masters(hosts, port)), ""):
+            return {}, f"{shown(port)} is a part of {master}; a plan gives each half an address of its own"
         if why := _unusual(port, _addresses(hosts, port)):
             return {}, why
     mtus = {half["mtu"] for port in ports for half in _halves(hosts, port)}
@@ -187,6 +189,10 @@ def _as_it_is(
 def _halves(hosts: Mapping[str, Host], port: Port) -> list[Any]:
     found = hosts[port[0]].reading["halves"]
     return [found[name] for name in (rail(port[1], half).interface for half in HALVES) if name in found]
+
+
+def _masters(hosts: Mapping[str, Host], port: Port) -> list[str]:
+    return [half["master"] for half in _halves(hosts, port)]
 
 
 def _addresses(hosts: Mapping[str, Host], port: Port) -> list[list[str]]:

@@ -11,14 +11,20 @@ from ..._base.typed import Limits, spec_of
 
 _Line = Annotated[str, Limits(max=200, pattern=LINE, expected="a line of text")]
 _Word = Annotated[str, Limits(max=4000, pattern=LINE, expected="a line of text")]
+_Path = Annotated[str, Limits(max=400, pattern=r"/[\w./@+-]+", expected="a path")]
 # What a person may paste into a shell.
 _Plain = Annotated[str, Limits(max=200, pattern=r"[\w./@:+\\-]*", expected="a plain name or path")]
-_Compose = Annotated[str, Limits(max=300, pattern=r"(-f /[\w./@:+-]+ stop [\w.-]+)?", expected="how compose stops it")]
+_CONTAINER_END = r"((sudo )?(docker|podman) update --restart=no [\w.-]+ && )?(sudo )?(docker|podman) stop [\w.-]+"
+_UNIT_END = r"sudo systemctl (--user -M [\w.-]+@ )?(disable --now|mask --now|stop) [\w@.:\\-]+"
+_End = Annotated[str, Limits(max=600, pattern=f"({_CONTAINER_END}|{_UNIT_END})?", expected="how a server is ended")]
 _Name = Annotated[str, Limits(max=64, pattern=r"[A-Za-z0-9_][A-Za-z0-9_.-]*", expected="a name")]
 _Address = Annotated[str, Limits(pattern=r"[0-9.]{7,15}/[0-9.]{1,15}", expected="an address with its prefix")]
 
 
 class Half(TypedDict):
+    """master: the bond or bridge that it is a part of, empty without."""
+
+    master: _Line
     carrier: bool
     mtu: int
     addresses: list[_Address]
@@ -44,25 +50,26 @@ class Serving(TypedDict):
 
     words: of its command, behind the program. withheld: options and variables whose values stayed on the host.
     closed: whether its container has a network of its own; published: {port inside: address:port of the host}.
-    changed: files of its Python packages that its image has otherwise. unit, compose: what starts it. returns: whether
-    it comes back after a reboot. folder: of the host, with its weights; commit: theirs.
+    changed: files of its Python packages that its image has otherwise. ends: the command that ends it for good.
+    returns: whether it comes back after a reboot. folder: of the host, with its weights; commit: theirs. paths: other
+    files and folders of the host that its words name. release: of vLLM, as it says.
     """
 
     engine: Annotated[str, Limits(choices=["vllm", "sglang", "llama-cpp", "trtllm"])]
     words: Annotated[list[_Word], Limits(max=500)]
     withheld: Annotated[list[_Name], Limits(max=200)]
     env: dict[_Name, _Line]
-    container: _Plain
     image: _Plain
     digest: Annotated[str, Limits(pattern="(sha256:[0-9a-f]{64})?", expected="a digest")]
     closed: bool
     published: dict[_Name, _Line]
     changed: Annotated[list[_Line], Limits(max=64)]
-    unit: _Plain
-    compose: _Compose
+    ends: _End
     returns: bool
     folder: _Line
     commit: Annotated[str, Limits(pattern="([0-9a-f]{40})?", expected="a commit")]
+    paths: Annotated[list[_Path], Limits(max=64)]
+    release: Annotated[str, Limits(max=40, pattern=r"(\d+\.\d+\.\d+)?", expected="a release")]
 
 
 class Ours(TypedDict):

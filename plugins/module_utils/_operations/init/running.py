@@ -5,12 +5,13 @@ Only this leaves the host: no value that may be a secret, whatever it is called.
 """
 
 import contextlib
+import http.client
 import itertools
 import json
 import os
 import pwd
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ _PROGRAMS = (
     ("sglang", ("-m", "sglang.launch_server")),
     ("sglang", ("sglang", "serve")),
     ("llama-cpp", ("llama-server",)),
+    ("trtllm", ("trtllm-serve", "serve")),
     ("trtllm", ("trtllm-serve",)),
 )
 _STARTS = re.compile(r"python[\d.]*|vllm|sglang|llama-server|trtllm-serve")
@@ -41,7 +43,7 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _ALWAYS = re.compile(r"api[-_]?k|hf[-_]tok|hugging|passw|passphrase|secret|credential|authorization|headers?$", re.I)
-_HARMLESS = re.compile(r"/.*|\d{0,6}|true|false", re.IGNORECASE)
+_HARMLESS = re.compile(r"/.*|-?\d{0,6}[kmg]?|true|false", re.IGNORECASE)
 # What tokens of known makers look like, an address with a password, and JSON that names a secret.
 _SHAPES = re.compile(
     r"\b(sk|hf|ghp|gho|glpat|nvapi|xox[a-z]|github_pat)[-_][\w-]{4,}|\bAKIA\w{12,}|\beyJ[\w-]{16,}\.|://[^/\s:@]*:[^/\s@]+@"
@@ -50,23 +52,35 @@ _SHAPES = re.compile(
 )
 # Variables of the engines; any other one is the image's, the network's or nobody's business.
 _VARIABLES = re.compile(r"(VLLM|SGLANG|SGL|LLAMA_ARG|FLASHINFER|TORCH|PYTORCH|TRITON|NCCL|CUDA|HF|TRANSFORMERS)_\w+")
-_CONTAINER = re.compile(r"(?:docker-|/docker/|libpod-|cri-containerd-)([0-9a-f]{64})")
+_CONTAINER = re.compile(r"(docker-|/docker/|libpod-|cri-containerd-)([0-9a-f]{64})")
+# A path in a word: alone, or as a value in NAME=PATH or JSON.
+_PATH = re.compile(r"(?:^|(?<=[=\":,\[ ]))/(?!/)[\w./@+-]+")
+# An option that takes no value, or has it in the same word: a model may follow.
+_NO_VALUE = re.compile(r"--\S+=.*|--(no|enable|disable|enforce|trust|async|headless)\b[\w-]*")
+_RELEASE = re.compile(r'"version":\s*"(\d+\.\d+\.\d+)(?:\+[\w.]+)?"')
+_ANSWER_S = 2
 _UNIT = re.compile(r"/([\w@.:\\-]+\.service)(?=/|$)")
+# A session, or the manager of a person's own units.
+_NOT_ITS_OWN = re.compile(r"user@|session-|ssh\.|sshd\.|docker\.|containerd\.")
+_BY = {"libpod-": "podman", "cri-containerd-": ""}
 _COMPOSE = "com.docker.compose."
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+Ask = Callable[[str], str]
 _MOST_FILES, _MOST_CHANGED, _MOST_FILE = 300, 20, 1 << 16
 
 
 @dataclass(frozen=True)
 class Process:
-    """words: its command line. container: the id of its container, unit: of systemd's; empty without. home: of its
-    account."""
+    """words: its command line. container: the id of its container, by: the program that has it; unit: of systemd's, and
+    manager: whose, where it is a person's own. Empty without. home: of its account."""
 
     words: Sequence[str]
     container: str = ""
     unit: str = ""
     home: str = ""
     resident_kib: int = 0
+    by: str = "docker"
+    manager: str = ""
 
 
 def program(words: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -149,46 +163,78 @@ def processes(proc: Path = Path("/proc")) -> list[Process]:
             if not words[0]:
                 continue
             group = (folder / "cgroup").read_text(encoding="utf-8", errors="replace")
-            container = _CONTAINER.search(group)
-            unit = [] if container else _UNIT.findall(group)
-            # of a person's own manager: user@1000.service/app.slice/NAME.service
-            of_own = [
-                unit_name
-                for unit_name in unit
-                if not re.match(r"user@|session-|ssh\.|sshd\.|docker\.|containerd\.", unit_name)
-            ]
+            kind, key = found_in.groups() if (found_in := _CONTAINER.search(group)) else ("docker-", "")
+            unit = [] if key else [name for name in _UNIT.findall(group) if not _NOT_ITS_OWN.match(name)]
+            account = pwd.getpwuid(folder.stat().st_uid)
             pages = int((folder / "statm").read_text(encoding="ascii").split()[1])
             found.append(
                 Process(
                     words[: words.index("")] if "" in words else words,
-                    container[1] if container else "",
-                    of_own[-1] if of_own else "",
-                    pwd.getpwuid(folder.stat().st_uid).pw_dir,
-                    pages * os.sysconf("SC_PAGE_SIZE") // 1024,
+                    container=key,
+                    by=_BY.get(kind, "docker"),
+                    unit=unit[-1] if unit else "",
+                    # user@1000.service/app.slice/NAME.service
+                    manager=account.pw_name if unit and "/user@" in group else "",
+                    home=account.pw_dir,
+                    resident_kib=pages * os.sysconf("SC_PAGE_SIZE") // 1024,
                 )
             )
     return found
 
 
-def read_serving(run: Run, running: Sequence[Process], units: Path = Path(layout.UNITS)) -> list[dict[str, Any]]:
+def _asked(at: str) -> str:
+    """What a server says of its release: it asks for no key there. at: ADDRESS:PORT."""
+    try:
+        line = http.client.HTTPConnection(at, timeout=_ANSWER_S)
+        line.request("GET", "/version")
+        return line.getresponse().read(_MOST_FILE).decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException, ValueError):
+        return ""
+
+
+def read_serving(
+    run: Run, running: Sequence[Process], units: Path = Path(layout.UNITS), ask: Ask = _asked
+) -> list[dict[str, Any]]:
     """A `Serving` of each server among the processes. What Docker does not answer within its time is left out."""
     servers = [(process, found) for process in running if (found := program(process.words))]
-    containers, images = _inspected(run, {one.container for one, _found in servers} - {""})
+    containers: dict[str, Any] = {}
+    images: dict[str, Any] = {}
+    for by in ("docker", "podman"):
+        for kept, new in zip((containers, images), _inspected(run, by, [one for one, _found in servers]), strict=True):
+            kept.update(new)
     texts = {path.name: _text(path) for path in [*units.glob("*.service")][:_MOST_FILES]} if servers else {}
     result: list[dict[str, Any]] = []
-    for one, (engine, words) in servers:
+    for one, started in servers:
         shown = containers.get(one.container, {})
         name = str(shown.get("Name", "")).lstrip("/")
         if layout.service_of(name) or layout.service_of(one.unit):
             continue  # it is ours already: `read_ours`
         own = images.get(str(shown.get("Image", "")), {})
-        server = _serving(one, engine, words, shown, own)
-        server["container"] = name or one.container[:12]
-        server["changed"] = _changed(run, name) if name else []
-        server["unit"] = one.unit or _starting(running, texts, name, shown)
+        server = _serving(one, started, shown, own, ask)
+        server["changed"] = _changed(run, one.by, name) if name else []
+        unit = one.unit or _starting(running, texts, name, shown)
+        server["ends"] = _unit_end(unit, one.manager) if unit else _container_end(one, name, server["returns"])
+        server["returns"] |= bool(unit)
         if server not in result:
             result.append(server)
     return result
+
+
+def _unit_end(unit: str, manager: str, run: Path = Path("/run")) -> str:
+    """How a unit is ended for good. What a generator made, as of Podman's files, has no file that can be disabled."""
+    folder = "user/*/systemd" if manager else "systemd"
+    made = next((kind for kind in ("generator", "transient") if [*run.glob(f"{folder}/{kind}/{unit}")]), "")
+    verb = {"generator": "mask --now", "transient": "stop"}.get(made, "disable --now")
+    return f"sudo systemctl {f'--user -M {manager}@ ' if manager else ''}{verb} {unit}"
+
+
+def _container_end(process: Process, name: str, returns: bool) -> str:
+    """How a container is ended for good; empty without one that Docker or Podman has."""
+    if not (process.container and process.by):
+        return ""
+    way = f"sudo {process.by}" if name else process.by  # without a name it is an account's own Podman
+    again = f"{way} update --restart=no {name} && " if returns else ""
+    return f"{again}{way} stop {name or process.container[:12]}"
 
 
 def read_ours(units: Path = Path(layout.UNITS), services: Path = Path(layout.SERVICES)) -> list[dict[str, Any]]:
@@ -207,23 +253,23 @@ def _endpoint(content: bytes) -> dict[str, Any]:
     return {"model": endpoint["model"], "port": urlsplit(endpoint["url"]).port or 0} if endpoint else {}
 
 
-def _inspected(run: Run, ids: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Containers and their images by their ids; neither where Docker does not answer."""
+def _inspected(run: Run, by: str, servers: Iterable[Process]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Containers and their images by their ids; neither where Docker, or Podman, does not answer."""
     try:
-        wanted = sorted(ids)
-        found = json.loads(output(run, ["docker", "inspect", "--type", "container", *wanted])) if wanted else []
+        wanted = sorted({one.container for one in servers if one.container and one.by == by})
+        found = json.loads(output(run, [by, "inspect", "--type", "container", *wanted])) if wanted else []
         images = sorted({item["Image"] for item in found})
-        shown = json.loads(output(run, ["docker", "image", "inspect", *images])) if images else []
+        shown = json.loads(output(run, [by, "image", "inspect", *images])) if images else []
     except (UnreadableError, ValueError):
         return {}, {}
     return {item["Id"]: item for item in found}, {container["Id"]: container for container in shown}
 
 
 def _serving(
-    process: Process, engine: str, words: Sequence[str], shown: Mapping[str, Any], own: Mapping[str, Any]
+    process: Process, started: tuple[str, Sequence[str]], shown: Mapping[str, Any], own: Mapping[str, Any], ask: Ask
 ) -> dict[str, Any]:
+    engine, words = started
     config, host = shown.get("Config") or {}, shown.get("HostConfig") or {}
-    labels = config.get("Labels") or {}
     env, hidden, secrets = environment(config.get("Env") or (), (own.get("Config") or {}).get("Env") or ())
     kept, withheld = without_secrets(words, secrets)
     reference = str(config.get("Image", ""))
@@ -238,8 +284,15 @@ def _serving(
     ports = ((shown.get("NetworkSettings") or {}).get("Ports") or {}) if closed else {}
     folder, commit = _weights(kept, _mounts(shown), dict(word.partition("=")[::2] for word in config.get("Env") or ()),
                               process.home if not shown else "/root")  # fmt: skip
-    file = str(labels.get(f"{_COMPOSE}project.config_files", "")).partition(",")[0]
-    stop = f"-f {file} stop {labels.get(f'{_COMPOSE}service', '')}"
+    published = {
+        inside.partition("/")[0]: f"{binds[0].get('HostIp') or '0.0.0.0'}:{binds[0]['HostPort']}"
+        for inside, binds in sorted(ports.items())
+        if binds
+    }
+    port = value_of(kept, "--port") or "8000"
+    at = f"127.0.0.1:{port}" if not closed else published.get(port, "").replace("0.0.0.0", "127.0.0.1")
+    release = _RELEASE.search(ask(at)) if engine == "vllm" and at else None
+    kept, paths = _of_host(kept, model_of(kept), _mounts(shown), everywhere=not process.container)
     return {
         "engine": engine,
         "words": kept,
@@ -248,12 +301,9 @@ def _serving(
         "image": reference.partition("@")[0],
         "digest": digests[0] if digests else "",
         "closed": closed,
-        "published": {
-            inside.partition("/")[0]: f"{binds[0].get('HostIp') or '0.0.0.0'}:{binds[0]['HostPort']}"
-            for inside, binds in sorted(ports.items())
-            if binds
-        },
-        "compose": stop if re.fullmatch(r"-f /[\w./@:+-]{1,200} stop [\w.-]{1,80}", stop) else "",
+        "published": published,
+        "release": release[1] if release else "",
+        "paths": paths,
         "returns": ((host.get("RestartPolicy") or {}).get("Name") or "no") in ("always", "unless-stopped"),
         "folder": folder,
         "commit": commit,
@@ -272,6 +322,26 @@ def _on_host(path: str, mounts: Sequence[tuple[str, str]]) -> str:
         if source and (path == target or path.startswith(target.rstrip("/") + "/")):
             return os.path.normpath(source + "/" + path[len(target) :])
     return ""
+
+
+def _of_host(
+    words: Sequence[str], model: str, mounts: Sequence[tuple[str, str]], *, everywhere: bool
+) -> tuple[list[str], list[str]]:
+    """The words with each path of a folder that a container was given as the host has it, and these paths.
+
+    everywhere: it runs without a container, so that all files of the host may be meant.
+    """
+    found: list[str] = []
+
+    def own(match: re.Match[str]) -> str:
+        path = _on_host(match[0], mounts)
+        if not path or (everywhere and not Path(path).exists()):
+            return match[0]
+        found.append(path)
+        return path
+
+    kept = [word if model and word.endswith(model) else _PATH.sub(own, word) for word in words]
+    return kept, list(dict.fromkeys(found))
 
 
 def _weights(
@@ -294,18 +364,27 @@ def _weights(
     return folder, commit
 
 
-def model_of(words: Sequence[str]) -> str:
-    """What a server's words name as its model: the first one, or the value of an option."""
-    options = {"--model", "--model-path", "-m", "-hf", "--hf-repo"}
+def value_of(words: Sequence[str], *options: str) -> str:
+    """The value of the first of the options that is there."""
     named = [after for word, after in itertools.pairwise(words) if word in options]
     named += [word.partition("=")[2] for word in words if word.partition("=")[0] in options and "=" in word]
-    return named[0] if named else words[0] if words and not words[0].startswith("-") else ""
+    return named[0] if named else ""
 
 
-def _changed(run: Run, container: str) -> list[str]:
+def model_of(words: Sequence[str]) -> str:
+    """What a server's words name as its model: the first one, the value of an option, or a word behind an option that
+    takes no value."""
+    named = value_of(words, "--model", "--model-path", "-m", "-hf", "-hfr", "--hf-repo")
+    if named or (words and not words[0].startswith("-")):
+        return named or words[0]
+    behind = [after for word, after in itertools.pairwise(words) if _NO_VALUE.fullmatch(word)]
+    return next((word for word in behind if re.fullmatch(r"/?[\w.-]+/[\w./-]+", word)), "")
+
+
+def _changed(run: Run, by: str, container: str) -> list[str]:
     """Files of Python packages, and of patches, that a container has otherwise than its image."""
     try:
-        rows = output(run, ["docker", "diff", container]).splitlines()
+        rows = output(run, [by, "diff", container]).splitlines()
     except UnreadableError:
         return []
     found = [row[2:] for row in rows if re.search(r"-packages/.*\.(py|so)$|/mods/[^/]+$|\.cuh?$", row)]
