@@ -43,7 +43,7 @@ LOOK = "find /etc /home/nvidia -newer /root/before -type f ! -name .sudo_as_admi
 LOOK += "docker ps -q --no-trunc; ip -4 -o address; ls /etc/systemd/system"
 
 # What is the cables' and the host's; Docker has a bridge of its own, which comes and goes with its containers.
-NETWORK = "ls -l --time-style=full-iso /etc/netplan /run/systemd/network; ip -4 -o address; ip -o link; "
+NETWORK = "ls -l --time-style=full-iso /etc/netplan; cksum /run/systemd/network/*; ip -4 -o address; ip -o link; "
 NETWORK += "sysctl -a 2>/dev/null | grep -E 'arp_(ignore|announce)|rp_filter'"
 PATIENCE_S = 900
 
@@ -159,7 +159,9 @@ def test_what_went_over_is_ours_and_can_go_back(theirs: Fleet, mine: tuple[Path,
     print(play(theirs, folder, *on_mine, "gb10.fleet.drift", *PASSWORD))
     again = play(theirs, folder, *on_mine, "gb10.fleet.site", *PASSWORD)
     assert [*map(int, re.findall(r"changed=(\d+)", again))] == [0, 0], again
-    play(theirs, folder, *on_mine, "gb10.fleet.remove", "-e", "retire=tiny", *PASSWORD)
+    file = folder / "mine/group_vars/all/fleet.yml"
+    file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), "fleet_services": {}}))
+    play(theirs, folder, *on_mine, "gb10.fleet.site", "-e", "retire=tiny", *PASSWORD)
     for host in HOSTS:
         assert "gb10-service" not in theirs.root(host, "docker ps --format '{{.Names}}'")
     assert sorted(network(theirs) ^ before) == []

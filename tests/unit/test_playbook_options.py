@@ -134,3 +134,28 @@ def test_a_playbook_of_one_service_refuses_a_run_that_names_none(file: Path) -> 
 def test_a_search_refuses_a_run_that_names_no_service() -> None:
     [problem] = problems(planned(SOLO), [""], ["titan"], {})
     assert "-e service=NAME; known are: solo" in problem.sentence()
+
+
+TYPED = re.compile(r"\bgb10\.fleet\.([a-z_]+)\b((?:[^\S\n]+(?:-[a-zK][^\S\n]+|--\w+[^\S\n]+)?[^\s`;,)]+)*)")
+READ_IN_ROLES = re.compile(r"[a-z_]+_(from|folder|file|foreign|host)|become_\w+|ansible_\w+")
+
+
+def options_typed() -> Iterator[tuple[str, str, str]]:
+    """(file, playbook, variable) of each command that a document, a playbook or a sentence of ours has."""
+    files = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *PLAYBOOKS, *ROOT.glob("plugins/**/*.py")]
+    for file in files:
+        for name, rest in TYPED.findall(file.read_text("utf-8")):
+            for key in re.findall(r"-e[ '\"]+([a-z_]+)=", rest):
+                yield str(file.relative_to(ROOT)), name, key
+
+
+def test_a_command_that_we_print_gives_its_playbook_what_it_reads() -> None:
+    known = {path.stem: path.read_text("utf-8") for path in PLAYBOOKS}
+    wrong = [
+        f"{file}: {name} -e {key}="
+        for file, name, key in options_typed()
+        if name in known
+        and not READ_IN_ROLES.fullmatch(key)
+        and not re.search(rf"(?<!['.\w]){key}(?!['\w:])", known[name])
+    ]
+    assert wrong == []
