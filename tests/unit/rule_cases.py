@@ -520,6 +520,14 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{QWEN36_DENSE} {MTP} --enable-prefix-caching", "0.28.0"),
         serve(f"{QWEN36_DENSE} {MTP} --enable-prefix-caching --no-async-scheduling", "0.28.0"),
     ),
+    "X36": (
+        serve(QWEN36, "0.28.0"),
+        serve(QWEN36, "0.28.0", env={"VLLM_DISABLED_KERNELS": "FlashInferFP8ScaledMMLinearKernel"}),
+    ),
+    "X37": (
+        serve(f"""{PLAIN} --hf-overrides '{{"quantization_config": {{"quant_method": "fp8"}}}}'"""),
+        serve(f"""{PLAIN} --hf-overrides '{{"rope_theta": 1000000}}'"""),
+    ),
     "X34": (serve(f"{PLAIN} --offload-group-size 8", "0.28.0"), serve(f"{PLAIN} --offload-group-size 0", "0.28.0")),
     "X35": (serve(f"""{PLAIN} --speculative-config '{{"num_speculative_tokens": 3}}'"""), serve(f"{PLAIN} {NGRAM}")),
     "X33": (serve(f"{QWEN36_DENSE} {MTP} {NIXL}", "0.28.0"), serve(f"{QWEN36_DENSE} {NIXL}", "0.28.0")),
@@ -580,6 +588,7 @@ MORE: list[tuple[str, Launch]] = [
     ("X28", serve(f"soyrsoyr/Qwen3.8-27B-NVFP4-MTP {MTP}", "0.28.0")),
     ("X29", serve(f"{PLAIN} {FUSED}", "0.33.0")),
     ("X30", serve(f"{QWEN36_DENSE} {DFLASH}", "0.28.0")),
+    ("X36", serve("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8 --linear-backend auto", "0.27.1")),
     ("X31", serve(f"{QWEN36} --enable-eplb -tp 2", group=PAIR)),
     (
         "X31",

@@ -22,8 +22,6 @@ WHISPER = {
 }
 FLASH_NEXT, TABLE = "RadixArk/Qwen3.8-Flash-Next-NVFP4", 51200245760
 QWEN4 = {**QWEN, "architectures": ["Qwen4ExpForConditionalGeneration"], "model_type": "qwen4_exp"}
-# As Qwen/Qwen3.8-Flash-Next names them.
-QWEN4["text_config"] = {**QWEN4.get("text_config", {}), "indexer_compress_ratio": 4, "indexer_head_dim": 128}
 
 
 def rules(plan: dict[str, Any]) -> dict[str, str]:

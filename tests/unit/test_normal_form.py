@@ -15,10 +15,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPP
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.normal_form import (
     json_map,
+    normal_name,
     normal_options,
     normal_reasons,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from hypothesis import given
 from hypothesis import strategies as st
@@ -236,6 +238,8 @@ def test_the_plan_of_another_engine_is_that_of_the_map(engine: str, layer: str, 
         ("trtllm", {"config": "/x.yaml"}, "recipe-planned-flag"),
         ("trtllm", {"extra_llm_api_options": "/x.yaml"}, "schema-type"),
         ("llama.cpp", {"models-preset": "/x.ini"}, "recipe-planned-flag"),
+        # beginnings, which argparse takes for the option that the plan looks for
+        *(("sglang", {name: 2}, "recipe-abbreviated-flag") for name in ("tp", "context", "mem-fraction", "page")),
     ],
 )
 def test_an_option_that_is_written_elsewhere_is_refused(
@@ -276,3 +280,32 @@ def test_the_short_options_of_speculation_are_its_map(written: dict[str, Any]) -
 def test_a_short_option_that_contradicts_the_map_is_refused(written: dict[str, Any]) -> None:
     _, findings = normal_options(written, Place(service="x", option="flags"))
     assert [finding.rule for finding in findings] == ["option-written-twice"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "remedy"),
+    [
+        ({"hf-over": {"rope_theta": 1}}, 'write "hf-overrides" in flags'),
+        ({"enable-prefix": False}, 'write "enable-prefix-caching: false" in flags'),
+        ({"cpu_offload_g": 8}, 'write "cpu-offload-gb" in flags'),
+    ],
+)
+def test_the_beginning_of_an_option_is_refused(flags: dict[str, Any], remedy: str) -> None:
+    """vLLM takes it; the plan, which had another value, only warned."""
+    service = {"recipe": "qwen3.6-27b-nvfp4", "hosts": ["titan"], "port": 8000, "flags": flags}
+    titan = {"address": "192.0.2.1", "port": 22, "variables": {"fleet_services": {"x": service}}}
+    found = plan_fleet({"hosts": {"titan": titan}, "folder": "."}, LIBRARY)["findings"]
+    about = [row for row in found if row["rule"].startswith("catalogue-")]
+    assert [(row["rule"], row["severity"]) for row in about] == [("catalogue-abbreviated-option", "error")]
+    assert about[0]["remedy"] == remedy
+
+
+def test_every_other_name_of_an_option_is_its_name() -> None:
+    names = {
+        alias.removeprefix("--"): option.name.removeprefix("--")
+        for option in load().any_options.values()
+        for alias in option.aliases
+        if alias.startswith("--")
+    }
+    assert names
+    assert {normal_name(name): 0 for name in names} == dict.fromkeys(names.values(), 0)

@@ -451,6 +451,8 @@ BY_HAND = [
     Row("recipe-old-key", {(*R, "image", "vllm"): "0.23.0", (*R, "image", "release"): GONE},
         "write release: 0.23.0", {(*R, "image", "vllm"): GONE, (*R, "image", "release"): "0.23.0"}),
     Row("recipe-planned-flag", {(*R, "flags", "port"): 8000}, "", {(*R, "flags", "port"): GONE}),
+    Row("recipe-abbreviated-flag", {(*R, "flags", "kv-cache-memory"): 1 << 34}, "write kv-cache-memory-bytes",
+        {(*R, "flags", "kv-cache-memory"): GONE, (*R, "flags", "kv-cache-memory-bytes"): 1 << 34}),
     Row("recipe-planned-env", {(*R, "env", "VLLM_HOST_IP"): "10.0.0.1"}, "", {(*R, "env", "VLLM_HOST_IP"): GONE}),
     Row("recipe-flag-value", {(*R, "flags", "served-model-name"): GONE, (*R, "flags", "lora-modules"): []},
         "take it out or fill it", {(*R, "flags", "lora-modules"): GONE}),

@@ -23,12 +23,14 @@ _BARE_SIZE = re.compile(r'("(?:[^"\\]|\\.)*")|\b(\d+(?:\.\d+)?)([kKmMgGtT])\b')
 # own keys may have dashes too.
 _SPECULATION = "speculative-config"
 _SHORT = {"spec-method": "method", "spec-model": "model", "spec-tokens": "num_speculative_tokens"}
+# Its other names for an option (vllm/engine/arg_utils.py of 0.31.0 and later).
+_OTHER_NAMES = {"device-memory-utilization": "gpu-memory-utilization"}
 
 
 def normal_name(name: str) -> str:
     """The option that a key belongs to: ``speculative_config.method`` is a part of ``speculative-config``."""
     option = name.partition(".")[0].replace("_", "-")
-    return _SPECULATION if option in _SHORT else option
+    return _SPECULATION if option in _SHORT else _OTHER_NAMES.get(option, option)
 
 
 def normal_options(written: Mapping[str, object], place: Place) -> tuple[dict[str, Any], list[Finding]]:

@@ -109,7 +109,7 @@ def flag_problems(flags: Mapping[str, object], place: Place, engine: EngineSpec)
     """What a schema can't say about flags of a recipe, a service or a host."""
     for name, value in flags.items():
         where = place.below(name)
-        planned = name if name in engine.planned_flags else _abbreviated(name, engine)
+        planned = name if name in engine.planned_flags else _abbreviated(name, engine, engine.planned_flags)
         if planned is not None:
             found, remedy = "set by hand", engine.planned_flags[planned]
             found += "" if planned == name else f", as an abbreviation of {planned}"
@@ -120,17 +120,17 @@ def flag_problems(flags: Mapping[str, object], place: Place, engine: EngineSpec)
             yield worded.error("recipe-flag-value/flag-problems", where)
         elif value == []:
             yield worded.error("recipe-flag-value/flag-problems-empty", where)
+        elif name not in engine.calculated_flags and (whole := _abbreviated(name, engine, engine.calculated_flags)):
+            yield worded.error("recipe-abbreviated-flag", where, whole=whole)
         elif name in engine.calculated_flags and value is not None:
             yield from check(engine.calculated_flags[name], value, where)[1]
         elif not _is_json(value):
             yield worded.error("recipe-flag-value/flag-problems-hold", where, remedy=_TAKE)
 
 
-def _abbreviated(name: str, engine: EngineSpec) -> str | None:
-    """The planned option that argparse would take a name for."""
-    if not engine.abbreviates:
-        return None
-    return next((planned for planned in sorted(engine.planned_flags) if planned.startswith(name)), None)
+def _abbreviated(name: str, engine: EngineSpec, options: Iterable[str]) -> str | None:
+    """The first of these options that argparse may take a name for."""
+    return next((option for option in sorted(options) if option.startswith(name)), None) if engine.abbreviates else None
 
 
 _SECRET_WORD = re.compile("apikey|auth|credentials?|key|pass(phrase|wd|word)?|pwd|secret|token", re.IGNORECASE)

@@ -16,15 +16,24 @@ from .lint.judge import LintFinding, lint_launch
 
 # A model without --revision: the recipe's own finding says so with its place, and where it says nothing there is none.
 _ABOUT_THE_RECIPE = frozenset({"L18"})
+_ABBREVIATED, _TWICE = "catalogue-abbreviated-option", "catalogue-duplicate-option"
 _OPTION = re.compile('^write "--(no-)?([^"]+)"$')
 
 
 def lint(request: Mapping[str, object], place: Place) -> list[LintFinding]:
-    """The linter's findings on a request of `head_request`, in the words of who writes `flags`."""
-    found = (finding for finding in lint_launch(request) if finding.rule not in _ABOUT_THE_RECIPE)
+    """The linter's findings on a request of `head_request`, in the words of who writes `flags`. An abbreviation is an
+    error there: vLLM takes it, and the plan looks options up by their names."""
+    found = [finding for finding in lint_launch(request) if finding.rule not in _ABOUT_THE_RECIPE]
+    whole = {finding.expected for finding in found if finding.rule == _ABBREVIATED}
     return [
-        replace(finding, at=finding.at.within(place), remedy=_OPTION.sub(_in_flags, finding.remedy))
+        replace(
+            finding,
+            at=finding.at.within(place),
+            remedy=_OPTION.sub(_in_flags, finding.remedy),
+            severity="error" if finding.rule == _ABBREVIATED else finding.severity,
+        )
         for finding in found
+        if finding.rule != _TWICE or finding.at.option not in whole
     ]
 
 

@@ -404,11 +404,12 @@ def _qwen_hybrid(text: Text, architecture: str) -> Model:
 def _qwen_sparse(text: Text, architecture: str) -> Model:
     """The same with an indexer of pooled keys beside the attention, and a convolution behind a table of n-grams:
     Qwen3.8-Flash-Next (vllm/models/qwen4_exp: common/qsa_cache.py, nvidia/ple_layer.py)."""
-    model, ratio = _qwen_hybrid(text, architecture), text.count("indexer_compress_ratio")
-    width = text.count("indexer_head_dim")
-    # beside a key the ring keeps the positions of a model that takes images, three of 8 bytes
-    open_bytes = 2 * (width + (12 if architecture.endswith("ForConditionalGeneration") else 0))
-    pooled = Pooled(ratio, 2 * width, open_bytes, doubles=False)
+    model, pooled = _qwen_hybrid(text, architecture), None
+    if text.has("indexer_n_heads"):  # without it the attention stands alone (nvidia/model.py)
+        width = text.count("indexer_head_dim")
+        # beside a key the ring keeps the positions of a model that takes images, three of 8 bytes
+        open_bytes = 2 * (width + (12 if architecture.endswith("ForConditionalGeneration") else 0))
+        pooled = Pooled(text.count("indexer_compress_ratio"), 2 * width, open_bytes, doubles=False)
     layers = [replace(one, pooled=pooled) if isinstance(one, Attention) else one for one in model.layers]
     convolution = None
     if text.value("ple_layer_ids", {"type": "list", "max": 4096}, []):

@@ -135,13 +135,12 @@ def _place(given: Given) -> Place:
 def _spelling(view: CatalogueView, given: Given, option: Option) -> Iterator[Finding]:
     place = _place(given)
     if given.abbreviated:
-        remedy = f"write {option.name}"
         yield warning(
             "catalogue-abbreviated-option",
             place,
             found="an abbreviation",
             expected=option.name,
-            remedy=remedy,
+            remedy=f'write "{option.name if given.on else option.negations[0]}"',
             reason="argparse accepts a unique beginning; the next release may have a second option that begins so",
         )
     if option.deprecated:
