@@ -40,13 +40,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.estimat
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import parse as parse_recipe
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import sizing
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.activations import (
     Start,
     counts,
     peak,
     takes_images,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Version, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.runner import Service, start
@@ -273,6 +274,69 @@ def test_each_term_of_a_shipped_configuration_is_shown_by_a_start() -> None:
         elif lacking := parts_of(config) - shown:
             unseen[name] = ", ".join(sorted(lacking))
     assert len(configs) > 50 and unseen == {}
+
+
+# What no recorded start shows, by the shipped recipes that have it; the page names both.
+UNSHOWN = {
+    "encoder of the second runner": (
+        *("diffusiongemma-26b-a4b-it-nvfp4", "qwen3.6-27b-fp8-dflash", "qwen3.8-27b-nvfp4-dflash2"),
+    ),
+    "layers that a drafter reads": (
+        *("nemotron-3.5-lightning-30b-a3b-nvfp4", "qwen3.6-27b-fp8-dflash", "qwen3.6-35b-a3b-dflash"),
+        *("qwen3.6-35b-a3b-fp8-dflash", "qwen3.6-35b-a3b-nvfp4-dflash", "qwen3.8-27b-nvfp4-dflash2"),
+    ),
+}
+
+
+def terms_of(config: dict[str, Any], begins: Start) -> set[str]:
+    """The terms of P that a start has."""
+    encoders = {"encoder", "gemma's encoder"}
+    extra = {
+        "second runner": begins.second_runner,
+        "encoder of the second runner": begins.second_runner and begins.sees,
+        "ranks": begins.ranks > 1,
+        "drafts": begins.drafts,
+        "layers that a drafter reads": begins.read_layers > 0,
+        "pooling": begins.pools,
+        "items a request": bool(begins.images),
+    }
+    return parts_of(config) - (set() if begins.sees else encoders) | {name for name, is_so in extra.items() if is_so}
+
+
+def test_each_term_of_a_shipped_recipe_is_shown_by_a_start_or_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As each is planned, with its image's release, its flags and the fewest hosts that hold it."""
+    shown = {term for boot in BOOTS["profiled"] for term in terms_of(config_of(boot), start_of(boot, boot["release"]))}
+    begun_with: list[tuple[dict[str, Any], Start]] = []
+    real = sizing.start
+
+    def kept(service: Service, release: Version) -> Start:
+        begun_with.append((dict(service.config), real(service, release)))
+        return begun_with[-1][1]
+
+    monkeypatch.setattr(sizing, "start", kept)
+    library, of_recipes = load_all([SHIPPED_RECIPES])
+    names, unshown, planned = ["a", "b", "c", "d"], {}, 0
+    for recipe in library.recipes.values():
+        for count in (1, 2, 4) if recipe.data["engine"] == "vllm" else ():
+            begun_with.clear()
+            service = {"recipe": recipe.name, "hosts": names[:count], "port": 8000}
+            switch = {
+                "fleet_fabric": {"switches": {"s": {"ports": {f"{name}:1": at for at, name in enumerate(names, 1)}}}}
+            }
+            variables = {"fleet_services": {"x": service}, **(switch if count > 1 else {})}
+            hosts = {
+                name: {"address": f"192.0.2.{at}", "port": 22, "variables": variables} for at, name in enumerate(names)
+            }
+            found = plan_fleet({"hosts": hosts, "folder": "."}, library, of_recipes)["findings"]
+            if begun_with and not any(row["rule"] == "memory-does-not-fit" for row in found):
+                break
+        else:
+            continue
+        planned += 1
+        for term in terms_of(*begun_with[-1]) - shown:
+            unshown.setdefault(term, []).append(recipe.name)
+    assert planned == sum(recipe.data["engine"] == "vllm" for recipe in library.recipes.values())
+    assert {term: tuple(sorted(names)) for term, names in unshown.items()} == UNSHOWN
 
 
 # --- the pool's middle -----------------------------------------------------------------------------------------------
