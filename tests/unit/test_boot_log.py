@@ -32,6 +32,15 @@ ONE_LINE = (
         ("Auto set (0.89/23.54) GiB for KV cache on node 0, with 1.41 GiB", BootLog(available_kv_gib=0.89)),
         ("Initializing a V1 LLM engine (v0.11.2) with config: model=", BootLog(release="0.11.2")),
         ("", BootLog()),
+        # of 0.22 to 0.33: the model's, its drafter's, those that a GB10 has no use for
+        (
+            "Using FLASHINFER attention backend out of potential backends: ['FLASHINFER', 'TRITON_ATTN'].\n"
+            "Using 'MARLIN' NvFp4 MoE backend out of potential backends: ['FLASHINFER_TRTLLM', 'MARLIN'].\n"
+            "Using TRITON Unquantized MoE backend out of potential backends: ['TRITON'].\n"
+            "Using MarlinNvFp4LinearKernel for NVFP4 GEMM\nUsing 'MARLIN' NvFp4 MoE backend out of ...\n",
+            BootLog(kernels="FLASHINFER attention, MARLIN MoE, TRITON MoE, MarlinNvFp4LinearKernel GEMM"),
+        ),
+        ("Using 'B12X' MxFp8 MoE backend (user-requested).", BootLog(kernels="B12X MoE")),
     ],
 )
 def test_the_figures_of_a_start(text: str, expected: BootLog) -> None:

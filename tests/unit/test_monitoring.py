@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import random
 import re
 import resource
 import shutil
@@ -674,6 +676,82 @@ def test_thirty_healthy_days_are_silent_and_an_illness_is_found_in_its_time(
                         "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in expected.split()],
                     }
                     for span, at, expected in tests
+                ],
+            }
+        ],
+    }
+    (tmp_path / "test.yml").write_text(json.dumps(test))
+    promtool("test", "rules", str(tmp_path / "test.yml"))
+
+
+# Of a day 1,440 minutes: `FLEET_DAYS=100 pytest -k fleet_of_eight` takes five minutes.
+FLEET_DAYS = int(os.environ.get("FLEET_DAYS", "2"))
+STEP_MINUTES, EVALUATED = 2, "6m"
+
+
+def worked(days: int, machines: int, slow_from: float = 1.0) -> dict[str, str]:
+    """Days of machines that serve the same: idle a third of the time, one to twenty requests, short and long ones,
+    prompts from none to two thirds of the time, noise, and one sample of a hundred far off. slow_from: the part of the
+    days after which the first machine has the clock of the low-power state."""
+    found = {}
+    for machine in range(machines):
+        chance = random.Random(machine)
+        usual = 0.85 * (1 + 0.03 * math.sin(machine))  # what it reaches of the forecast
+        generated = prompted = left = 0.0
+        requests, depth, prompts = 0, 0.002, 0.0
+        rows: list[tuple[float, ...]] = []
+        for at in range(days * 1440 // STEP_MINUTES):
+            if left <= 0:
+                left = chance.expovariate(1 / 40)
+                requests = 0 if chance.random() < 0.3 else chance.choice([1, 1, 1, 2, 3, 4, 6, 8, 12, 20])
+                depth, prompts = chance.choice([0.002, 0.005, 0.02, 0.05]), chance.choice([0, 0, 0.02, 0.1, 0.3, 0.7])
+            left -= STEP_MINUTES
+            running = max(0, requests + chance.choice([-1, 0, 0, 1])) if requests else 0
+            factor = (
+                usual * math.exp(chance.gauss(0, 0.03)) * (chance.uniform(0.3, 0.8) if chance.random() < 0.01 else 1)
+            )
+            if machine == 0 and at * STEP_MINUTES > slow_from * days * 1440:
+                factor *= 0.578
+            use = min(1.0, depth * running)
+            rate = running / (running / (74 * min(running, 8) ** (2 / 3)) + 0.2 * use) if running else 0.0
+            generated += 60 * STEP_MINUTES * rate * factor * (1 - prompts)
+            prompted += 60 * STEP_MINUTES * 2048 * 1.2 * usual * (prompts if running else 0)
+            rows.append((running, round(use, 4), round(generated), round(prompted)))
+        names = ("num_requests_running", "kv_cache_usage_perc", "generation_tokens_total", "prompt_tokens_total")
+        for name, values in zip(names, zip(*rows, strict=True), strict=True):
+            found[f'vllm:{name}{{host="h{machine}",service="s{machine}"}}'] = " ".join(f"{one:.12g}" for one in values)
+    return found
+
+
+@NEEDS_PROMTOOL
+@pytest.mark.parametrize("slow_from", [0.5] if FLEET_DAYS < 10 else [1.0, 0.5])
+def test_a_fleet_of_eight_is_left_alone_and_its_slow_machine_is_named(tmp_path: Path, slow_from: float) -> None:
+    forecasts = [Forecast(f"s{machine}", f"h{machine}", "k", SPEED, SERIES) for machine in range(8)]
+    made = rules([SERIES], LIMITS, forecasts)
+    shown = {"gb10:requests_running", "gb10:kv_use:ratio", "gb10:generated_tokens:rate5m", "gb10:prompt_tokens:rate5m"}
+    for group in made["groups"]:
+        names = ("Gb10SlowerThanTwins", "Gb10SlowerThanForecast", EXPECTED, PACE, *shown)
+        group["rules"] = [rule for rule in group["rules"] if rule.get("alert", rule.get("record")) in names]
+    (tmp_path / "rules.yml").write_text(json.dumps(made))
+    alerts_of = f'count by (alertname, host) (count_over_time(ALERTS{{alertstate="firing"}}[{FLEET_DAYS}d]))'
+    slow = [{"labels": '{alertname="Gb10SlowerThanTwins", host="h0"}', "value": 1}] if slow_from < 1 else []
+    judged_at = {"labels": "{}", "value": 8}
+    test = {
+        "rule_files": ["rules.yml"],
+        "evaluation_interval": EVALUATED,
+        "tests": [
+            {
+                "interval": f"{STEP_MINUTES}m",
+                "input_series": [
+                    {"series": name, "values": values} for name, values in worked(FLEET_DAYS, 8, slow_from).items()
+                ],
+                "promql_expr_test": [
+                    {"expr": alerts_of, "eval_time": f"{FLEET_DAYS * 1440 - 10}m", "exp_samples": slow},
+                    {  # and each machine had hours that are judged
+                        "expr": f"count(count_over_time({PACE}[{FLEET_DAYS}d]) > 30)",
+                        "eval_time": f"{FLEET_DAYS * 1440 - 10}m",
+                        "exp_samples": [judged_at],
+                    },
                 ],
             }
         ],

@@ -59,7 +59,13 @@ def measured(
 def planned(*names: str, speed: Any = SPEED, **more: Any) -> Any:
     """A plan of services that serve the same, each on a machine of its own."""
     services = {
-        name: {"hosts": [f"h{number}"], "boot": {"key": "k"}, "speed": speed and {**speed, "own": None}, **more}
+        name: {
+            "hosts": [f"h{number}"],
+            "boot": {"key": "k"},
+            "flags": {},
+            "speed": speed and {**speed, "own": None},
+            **more,
+        }
         for number, name in enumerate(names)
     }
     hosts = {host: {"gpu": {"clock_max_mhz": None}} for service in services.values() for host in service["hosts"]}
@@ -114,6 +120,61 @@ def test_the_likely_cause_is_what_was_read_while_it_answered(gpu: Any, hosts: in
     plan = planned("chat", hosts=["titan", "spark-2"][:hosts])
     (one,) = judged(plan, {"chat": kept("chat", SICK, SICK, gpu=gpu)})
     assert cause in one.remedy and "-e service=chat" in one.remedy
+
+
+RUNNING = (2400, 80, 60)
+
+
+@pytest.mark.parametrize(
+    ("rails", "cause"),
+    [
+        ({"titan": "", "spark-2": "spark-2 enp1s0f1np1: no carrier"}, "of its rails spark-2 enp1s0f1np1: no carrier"),
+        ({"titan": "titan enp1s0f1np1: 100000 Mb/s", "spark-2": ""}, "100000 Mb/s: mend that first"),
+        ({"titan": "", "spark-2": ""}, "another MoE or attention kernel"),  # the rails are well
+        ({"titan": "titan enp1s0f1np1: no carrier"}, "rails first"),  # one end alone shows no cable
+        ({}, "rails first"),
+        (None, "rails first"),
+    ],
+)
+def test_a_rail_that_fails_is_named(rails: Any, cause: str) -> None:
+    plan = planned("chat", hosts=["titan", "spark-2"])
+    (one,) = judged(plan, {"chat": kept("chat", SICK, SICK, gpu=RUNNING)}, rails)
+    assert cause in one.remedy
+
+
+def computing(plan: Any, kernels: dict[str, str | None], **flags: str) -> Any:
+    """The plan, its services with the kernels that their starts chose."""
+    for name, service in plan["services"].items():
+        service["flags"] = {option.replace("_", "-"): value for option, value in flags.items()}
+        if service["speed"] and name in kernels:
+            service["speed"] = {**service["speed"], "own": {"kernels": kernels[name]}}
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("kernels", "flags", "cause"),
+    [
+        ("TRITON MoE", {"moe_backend": "marlin"}, "computes with TRITON MoE, and its flags name moe-backend: marlin"),
+        ("MARLIN MoE", {"moe_backend": "marlin"}, "another MoE or attention kernel"),
+        ("TRITON MoE, MARLIN MoE", {"moe_backend": "marlin"}, "another MoE or attention kernel"),  # a drafter's
+        ("FLASHINFER_CUTLASS MoE", {"moe_backend": "flashinfer-cutlass"}, "another MoE or attention kernel"),
+        ("TRITON_ATTN attention", {"attention_backend": "FLASHINFER"}, "name attention-backend: FLASHINFER"),
+        ("TRITON_ATTN attention", {"moe_backend": "marlin"}, "another MoE or attention kernel"),  # it has no experts
+        (None, {"moe_backend": "marlin"}, "another MoE or attention kernel"),
+    ],
+)
+def test_a_kernel_that_is_not_the_wanted_one_is_named(kernels: Any, flags: dict[str, str], cause: str) -> None:
+    plan = computing(planned("chat"), {"chat": kernels}, **flags)
+    (one,) = judged(plan, {"chat": kept("chat", SICK, SICK, gpu=RUNNING)})
+    assert cause in one.remedy
+
+
+def test_a_kernel_that_the_twins_do_not_have_is_named() -> None:
+    plan = computing(planned(*EIGHT), {name: "MARLIN MoE" for name in EIGHT[1:]} | {"s0": "TRITON MoE"})
+    known = {name: kept(name, WELL, WELL, gpu=RUNNING) for name in EIGHT[1:]}
+    found = judged(plan, known | {"s0": kept("s0", SICK, SICK, gpu=RUNNING)})
+    (one,) = [one for one in found if one.rule == "bench-behind-twins"]
+    assert "it computes with TRITON MoE, and s1 with MARLIN MoE" in one.remedy
 
 
 def test_a_machine_that_is_kept_to_a_lower_clock_is_no_twin_and_not_held_back() -> None:
@@ -206,5 +267,5 @@ def test_two_runs_of_one_benchmark_are_both_kept(tmp_path: Path, monkeypatch: py
 
 def test_a_plan_brings_its_records() -> None:
     plan = planned("a", "b")
-    plan["services"]["a"]["speed"]["own"] = {"record": kept("a", SICK, SICK)}
+    plan["services"]["a"]["speed"]["own"] = {"record": kept("a", SICK, SICK), "kernels": None}
     assert [*records(plan)] == ["a"] and len(judged(plan, records(plan))) == 1

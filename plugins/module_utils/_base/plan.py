@@ -112,12 +112,13 @@ class Speed(TypedDict):
 
 class OwnSpeed(TypedDict):
     """A forecast that a service's own benchmark calibrates. sound: it is no slower than the forecast allows. record:
-    as `data/forms/speed_record.yml`."""
+    as `data/forms/speed_record.yml`. kernels: that its last start chose, as `_engines.memory.boots.BootLog`."""
 
     alone: Speed
     together: Speed | None
     sound: bool
     record: Mapping[str, Any]
+    kernels: str | None
 
 
 class ServiceSpeed(TypedDict):

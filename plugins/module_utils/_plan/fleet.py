@@ -333,7 +333,9 @@ def _decide(
     values = {name: value.value for name, value in flags.items()}
     record = observed.speeds.get(placed.head.name, {}).get(sizing.key)
     requested = sizing.requested_bytes(flags, budgets[placed.head.name].total)
-    speed = speed_of(placed, values, placed.engine.sequences(flags), requested, record)
+    start = observed.boots.get(placed.head.name, {}).get(sizing.key)
+    kernels = start["log"]["kernels"] if start else None
+    speed = speed_of(placed, values, placed.engine.sequences(flags), requested, record, kernels)
     findings.add(drafts_that_cost(placed.name, speed), placed.settings["hosts"])
     plan = {
         "recipe": placed.recipe["name"],

@@ -19,7 +19,7 @@ class BootLog:
 
     weights_gib: of one rank. available_kv_gib: for the KV cache, where its size follows from what else is taken.
     graphs_gib: of CUDA graphs. kv_cache_tokens: that the cache holds. max_concurrency: requests of max_model_len
-    tokens. release: the engine's, as it names itself.
+    tokens. release: the engine's, as it names itself. kernels: those that it chose, as "MARLIN MoE, TRITON attention".
     """
 
     weights_gib: float | None = None
@@ -29,6 +29,7 @@ class BootLog:
     max_model_len: int | None = None
     max_concurrency: float | None = None
     release: str | None = None
+    kernels: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -64,10 +64,11 @@ def speed_of(
     slots: int,
     requested: int | None = None,
     record: Mapping[str, Any] | None = None,
+    kernels: str | None = None,
 ) -> ServiceSpeed | None:
     """None for a service that makes no tokens, and for a model whose config.json is not known or that is smaller than
     any measured one. slots: requests that it works on at once. requested: bytes that its engine takes on each host.
-    record: of its own benchmarks."""
+    record: of its own benchmarks. kernels: of its last start."""
     model = placed.model
     is_tiny = (model["weights_bytes"] or _LEAST_BYTES) < _LEAST_BYTES
     if placed.recipe["kind"] != CHAT or not isinstance(placed.config, Mapping) or is_tiny:
@@ -84,7 +85,7 @@ def speed_of(
         "prompt": PROMPT,
         "pays": _pays(shape, setup),
         "full_s": _full(flags, requested, model["weights_bytes"], setup.hosts),
-        "own": _own(shape, setup, loads, record) if record else None,
+        "own": _own(shape, setup, loads, record, kernels) if record else None,
     }
 
 
@@ -95,7 +96,7 @@ def _full(flags: Mapping[str, object], requested: int | None, weights: int | Non
     return float(f"{max(0, most) / (BANDWIDTH * constants()['cache']):.4g}")
 
 
-def _own(shape: Shape, setup: Setup, loads: Sequence[Load], record: Mapping[str, Any]) -> OwnSpeed:
+def _own(shape: Shape, setup: Setup, loads: Sequence[Load], record: Mapping[str, Any], kernels: str | None) -> OwnSpeed:
     run = record["runs"][-1]
     as_run = own_setup(setup, run)
     factors = [own_factor(shape, as_run, load, run) for load in loads]
@@ -107,6 +108,7 @@ def _own(shape: Shape, setup: Setup, loads: Sequence[Load], record: Mapping[str,
         "together": found[1] if len(found) > 1 else None,
         "sound": is_sound(shape, as_run, loads[0], factors[0]),
         "record": record,
+        "kernels": kernels,
     }
 
 

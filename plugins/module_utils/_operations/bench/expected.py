@@ -7,7 +7,9 @@ meet a noisy minute, so two have to show it.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean, geometric_mean, median
 from typing import Any
 
@@ -24,6 +26,8 @@ _APART = 1.1
 # A busy GB10 below it is held back; a cap that owners set lies above.
 _HELD_MHZ = 2000
 Record = Mapping[str, Any]
+Rails = Mapping[str, str] | None
+_KERNELS = {"moe-backend": "MoE", "attention-backend": "attention", "linear-backend": "GEMM"}
 
 
 def kept_record(plan: Plan, service: str, record: Record) -> tuple[str, str]:
@@ -91,9 +95,9 @@ def share_lines(speed: ServiceSpeed | None, record: Record | None) -> list[str]:
     return [line, slow] if max(found) < alone["low"] else [line]
 
 
-def judged(plan: Plan, known: Mapping[str, Record]) -> list[Difference]:
+def judged(plan: Plan, known: Mapping[str, Record], rails: Rails = None) -> list[Difference]:
     """What kept runs say of machines. Services that are slow alike say nothing of a machine: there the forecast is off.
-    known: records by service."""
+    known: records by service. rails: what is wrong with those of each host, None where nobody looked."""
     services = plan["services"]
     twins = {name: _twins(name, services, known) for name in sorted(known)}
     found: list[Difference] = []
@@ -101,31 +105,31 @@ def judged(plan: Plan, known: Mapping[str, Record]) -> list[Difference]:
         runs = known[name]["runs"]
         if len(runs) < 2 or not all(rates(run) for run in runs):
             continue
-        of_one = _behind(name, services[name], runs, others) if others else _below(name, services[name], runs)
-        found += of_one
+        cause = _Cause(name, services[name], runs[-1], rails, {other: services[other] for other in others})
+        found += _behind(cause, runs, others) if others else _below(cause, runs)
     return found
 
 
-def _below(name: str, service: ServicePlan, runs: Sequence[Mapping[str, object]]) -> Iterator[Difference]:
+def _below(cause: "_Cause", runs: Sequence[Mapping[str, object]]) -> Iterator[Difference]:
     """Where every round of both runs is slower than the forecast's low end."""
-    speed = service["speed"]
+    speed = cause.service["speed"]
     if speed is None or max(max(rates(run)) for run in runs) >= speed["alone"]["low"]:
         return
     alone, rate = speed["alone"], geometric_mean(rates(runs[-1]))
     yield Difference(
         "warning",
         "bench-below-forecast",
-        _place(name, service),
+        cause.place,
         found=f"one request gets {rate:.3g} tok/s, {100 * rate / alone['limit']:.0f} % of the memory's limit",
         expected=f"{alone['low']:.3g} to {alone['high']:.3g} tok/s by the forecast of its plan",
-        remedy=_remedy(name, service, runs[-1]),
+        remedy=cause.remedy(),
         reason=f"no round of {_when(runs)} was faster; nine of ten services reach their forecast's low end "
         "(docs/explanation/speed.md)",
     )
 
 
 def _behind(
-    name: str, service: ServicePlan, runs: Sequence[Mapping[str, object]], twins: Mapping[str, Mapping[str, object]]
+    cause: "_Cause", runs: Sequence[Mapping[str, object]], twins: Mapping[str, Mapping[str, object]]
 ) -> Iterator[Difference]:
     """Where both runs are certainly slower than others that serve the same on other machines."""
     middle = median(geometric_mean(rates(twin)) for twin in twins.values())
@@ -136,10 +140,10 @@ def _behind(
     yield Difference(
         "warning",
         "bench-behind-twins",
-        _place(name, service),
+        cause.place,
         found=f"a token takes {times[-1]:.2f} times as long as with {like}",
         expected=f"the speed of {len(twins)} that serve the same with the same image, flags and model",
-        remedy=_remedy(name, service, runs[-1]),
+        remedy=cause.remedy(),
         reason=f"shown by {_when(runs)}, nobody else asking",
     )
 
@@ -172,28 +176,71 @@ def _size(point: Mapping[str, object] | None) -> list[object]:
     return [point[key] for key in ("prompt", "answer", "depth")] if point else []
 
 
-def _remedy(name: str, service: ServicePlan, run: Mapping[str, Any]) -> str:
-    """The likely cause first, by what was read while it answered."""
-    clock, power, heat = run["clock_mhz"], run["power_w"], run["heat_c"]
-    seen = f"its GPU ran at {clock:.0f} MHz, " if clock else ""
-    if clock and power and clock < LOW_MHZ and power < LOW_W:
-        cause = f"{seen}{power:.0f} W, the low-power state: where doctor.yml lets it start anew, take the AC power away"
-    elif heat and heat >= HOT_C:
-        cause = f"{seen}{heat:.0f} degrees: give it air and clean its filters"
-    elif clock and clock < min(_HELD_MHZ, run.get("clock_max_mhz") or _HELD_MHZ):
-        cause = f"{seen}held back: look for a lock or a cap by nvidia-smi -q -d CLOCK,PERFORMANCE"
-    elif len(service["hosts"]) > 1:
-        cause = f"{seen}so look at its rails first, by verify.yml: NCCL may have fallen back to sockets"
-    elif clock:
-        cause = f"{seen}so look in its log for another MoE or attention kernel than its recipe's"
-    else:
-        cause = "look at its GPU while it answers, by nvidia-smi -q -d CLOCK,POWER: below 1 GHz take the AC power away"
-    return f"{cause}; then measure again: ansible-playbook gb10.fleet.bench -e service={name}"
+@dataclass(frozen=True)
+class _Cause:
+    """Why a service may be slow, by what was read of it. twins: others that serve the same."""
+
+    name: str
+    service: ServicePlan
+    run: Mapping[str, Any]
+    rails: Rails
+    twins: Mapping[str, ServicePlan]
+
+    @property
+    def place(self) -> Place:
+        return Place(host=self.service["hosts"][0], service=self.name, thing=f"speed of {self.name}")
+
+    def remedy(self) -> str:
+        """The likely cause first."""
+        clock, power, heat = self.run["clock_mhz"], self.run["power_w"], self.run["heat_c"]
+        seen = f"its GPU ran at {clock:.0f} MHz, " if clock else ""
+        hosts, rails = self.service["hosts"], self.rails or {}
+        looked = all(host in rails for host in hosts)  # an end alone shows no cable
+        rail = next((rails[host] for host in hosts if rails[host]), "") if looked else ""
+        if clock and power and clock < LOW_MHZ and power < LOW_W:
+            cause = (
+                f"{seen}{power:.0f} W, the low-power state: where doctor.yml lets it start anew, take the AC power away"
+            )
+        elif heat and heat >= HOT_C:
+            cause = f"{seen}{heat:.0f} degrees: give it air and clean its filters"
+        elif clock and clock < min(_HELD_MHZ, self.run.get("clock_max_mhz") or _HELD_MHZ):
+            cause = f"{seen}held back: look for a lock or a cap by nvidia-smi -q -d CLOCK,PERFORMANCE"
+        elif rail:
+            cause = f"{seen}and of its rails {rail}: mend that first"
+        elif kernel := self._kernel():
+            cause = f"{seen}{kernel}: look in its log for the reason"
+        elif len(hosts) > 1 and not looked:
+            cause = f"{seen}so look at its rails first, by verify.yml: NCCL may have fallen back to sockets"
+        elif clock:
+            cause = f"{seen}so look in its log for another MoE or attention kernel than its recipe's"
+        else:
+            cause = (
+                "look at its GPU while it answers, by nvidia-smi -q -d CLOCK,POWER: below 1 GHz take the AC power away"
+            )
+        return f"{cause}; then measure again: ansible-playbook gb10.fleet.bench -e service={self.name}"
+
+    def _kernel(self) -> str:
+        """Another kernel than its flags name, or than its twins have, by the log of its start; empty without."""
+        chosen = _kernels(self.service)
+        for option, kind in _KERNELS.items():
+            of_kind = [kernel for kernel in chosen if kernel.endswith(f" {kind}")]
+            wanted = str(self.service["flags"].get(option, "auto"))
+            if of_kind and wanted != "auto" and not any(_letters(wanted) in _letters(kernel) for kernel in of_kind):
+                return f"it computes with {', '.join(of_kind)}, and its flags name {option}: {wanted}"
+        for other, twin in self.twins.items():
+            if chosen and (of_twin := _kernels(twin)) and of_twin != chosen:
+                return f"it computes with {', '.join(chosen)}, and {other} with {', '.join(of_twin)}"
+        return ""
+
+
+def _kernels(service: ServicePlan) -> list[str]:
+    own = service["speed"]["own"] if service["speed"] else None
+    return (own["kernels"] or "").split(", ") if own and own["kernels"] else []
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]", "", name.lower())
 
 
 def _when(runs: Sequence[Mapping[str, Any]]) -> str:
     return f"two runs, of {' and '.join(run['at'] for run in runs)},"
-
-
-def _place(name: str, service: ServicePlan) -> Place:
-    return Place(host=service["hosts"][0], service=name, thing=f"speed of {name}")

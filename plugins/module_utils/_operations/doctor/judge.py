@@ -16,6 +16,7 @@ from ..._base.reading import State
 from ..._base.subject import DriftContext, PreflightContext, Subject
 from ..._plan.preflight.groups import Alike, of_groups
 from ..._plan.preflight.needs import preflight
+from ..._subjects.fabric.judge import judge
 from ..._subjects.fabric.subject import FABRIC
 from ..._subjects.registry import SUBJECTS
 from ..._subjects.state import READS
@@ -131,7 +132,8 @@ def together(plan: Plan, states: Mapping[str, State]) -> dict[str, list[Finding]
         }
         for host, state in states.items()
     }
-    slow = judged(plan, records(plan))
+    readings = {host: state["fabric"] for host, state in states.items() if state["fabric"] is not None}
+    slow = judged(plan, records(plan), {host: _of_rails(host, plan, readings) for host in readings})
     return {
         host: ordered(
             [
@@ -142,6 +144,12 @@ def together(plan: Plan, states: Mapping[str, State]) -> dict[str, list[Finding]
         for host in states
         if plan["hosts"][host]["needs"]["groups"] or any(difference.host == host for difference in slow)
     }
+
+
+def _of_rails(host: str, plan: Plan, readings: Mapping[str, Mapping[str, Any]]) -> str:
+    """What is wrong with a host's rails first; empty where nothing is."""
+    found = judge(host, plan["hosts"][host]["fabric"], readings)
+    return next((f"{one.at.text}: {one.found}" for one in found if one.severity != "hint"), "")
 
 
 def silent(host: str, why: str) -> Examined:

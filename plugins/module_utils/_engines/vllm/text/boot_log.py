@@ -20,12 +20,23 @@ _LINES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "release": (r"LLM engine \(v([^)\s]+)\)", str),
 }
 
+# What it computes with: vllm/platforms/cuda.py, fused_moe/oracle, kernels/linear. A drafter's come after the model's.
+_KERNELS = {
+    "attention": r"Using (\w{1,60}) attention backend",
+    "MoE": r"Using '?(\w{1,60})'? [\w ()-]{0,40}MoE backend",
+    "GEMM": r"Using (\w{1,60}) for \w{1,20} GEMM",
+}
+_MOST_KERNELS = 8
 
 # Any of them, for who reads a log where no engine is known.
-LINES = "|".join(pattern for pattern, _read in _LINES.values())
+LINES = "|".join([*(pattern for pattern, _read in _LINES.values()), *_KERNELS.values()])
 
 
 def parse_boot_log(text: str) -> BootLog:
     """The figures in a start's log, whatever stands around them."""
     found = {name: (re.findall(pattern, text), read) for name, (pattern, read) in _LINES.items()}
-    return BootLog(**{name: read(values[-1]) for name, (values, read) in found.items() if values})
+    kernels = dict.fromkeys(
+        f"{name} {kind}" for kind, pattern in _KERNELS.items() for name in re.findall(pattern, text)
+    )
+    shown = ", ".join([*kernels][:_MOST_KERNELS]) or None
+    return BootLog(kernels=shown, **{name: read(values[-1]) for name, (values, read) in found.items() if values})
