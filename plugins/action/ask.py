@@ -7,12 +7,12 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._base.received import one_line
+from ..module_utils._base.received import harmless, one_line
 from ..module_utils._operations.verify.asked import FORM, request
 from ..module_utils._operations.verify.tables import ask_command
 from ..plugin_utils._asking import Asking, NoAnswerError
 from ..plugin_utils._documented import Documented
-from ..plugin_utils._screen import harmless, show
+from ..plugin_utils._screen import show
 
 _MOST_TOKENS = 512
 _MOST_SHOWN = 600

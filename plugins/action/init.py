@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._base.gb10 import ROOT
 from ..module_utils._base.own_files import look, replace_file
+from ..module_utils._base.received import harmless
 from ..module_utils._base.yaml_text import read_yaml
 from ..module_utils._engines.recipes.recipe import load_all
 from ..module_utils._host.probe.machine import read_networks
@@ -22,7 +23,7 @@ from ..module_utils._operations.init.write import FLEET, IGNORE, KEPT, Row, fits
 from ..module_utils._stores.lock.file import NAME
 from ..plugin_utils._documented import OnController
 from ..plugin_utils._own_recipes import write_new
-from ..plugin_utils._screen import harmless, show, warn
+from ..plugin_utils._screen import show, warn
 
 
 def read_hosts(found: Iterable[Row], variables: dict[str, Any]) -> dict[str, Host]:

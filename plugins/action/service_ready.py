@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._base.received import one_line
+from ..module_utils._base.received import harmless, one_line
 from ..module_utils._engines.memory.boots import BootLog, boot_record
 from ..module_utils._engines.registry import ENGINES
 from ..module_utils._operations.verify.answer import SERVICE
@@ -14,7 +14,7 @@ from ..module_utils._operations.verify.artifact import of_proof
 from ..module_utils._operations.verify.promised import Verdict, comparison, computed_by_others, promised, verdict
 from ..plugin_utils._asking import Asking, NoAnswerError, as_read
 from ..plugin_utils._documented import Documented
-from ..plugin_utils._screen import fitted, harmless, is_brief, show
+from ..plugin_utils._screen import fitted, is_brief, show
 
 POLL_S = 3.0
 PROGRESS_S = 15.0

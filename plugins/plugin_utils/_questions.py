@@ -4,7 +4,7 @@
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible.utils.display import Display
 
-from ..plugin_utils._screen import harmless
+from ..module_utils._base.received import harmless
 
 
 def ask(question: str, instead: str, *, private: bool = False) -> str:

@@ -8,6 +8,8 @@ from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.errors import AnsibleAction
 from ansible.utils.display import Display
 
+from ..module_utils._base.received import harmless
+
 # Callbacks whose lines are for people. Any other is taken for one whose output a program reads.
 _FOR_PEOPLE = {"brief", "default", "debug", "dense", "minimal", "oneline", "yaml", "unixy", "selective"}
 
@@ -44,11 +46,6 @@ def fitted(text: str) -> str:
     """As much as one line of the short screen takes."""
     width = Display().columns if is_brief() else len(text)
     return text if len(text) <= width else f"{text[: width - 2]} …"
-
-
-def harmless(text: str) -> str:
-    """Without what a terminal would obey: an engine's line, a host's word or a recipe's may be in it."""
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
 
 
 def refusal(text: str, short: str) -> AnsibleAction:

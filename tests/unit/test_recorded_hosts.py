@@ -104,7 +104,7 @@ def test_networkmanagers_own_profile_is_named_with_its_remedy() -> None:
     text = recorded("gn100-networkmanager/compute-fabric.nmconnection")
     messages = refusals(host(profiles={path: text}), *HALVES)["netplan-foreign-profile"]
     assert messages.startswith(f"{path}: a profile of NetworkManager's own configures enp1s0f0np0;")
-    assert "`nmcli connection delete 'compute-fabric'`" in messages
+    assert "`nmcli connection delete compute-fabric`" in messages
     assert [*claims(text, dict.fromkeys(RAILS, ""))] == ["enp1s0f0np0"]
 
 

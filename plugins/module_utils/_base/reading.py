@@ -3,12 +3,17 @@
 
 from typing import Annotated, Any, NotRequired, TypedDict
 
+from .received import LINE, Foreign
 from .typed import Limits
 
 # What may be missing in an answer, and then is this.
-_Words = Annotated[str, Limits(default="")]
-_Word = Annotated[str, Limits(max=4096)]
-_Version = Annotated[str, Limits(max=200)]  # its numbers are compared
+_Words = Annotated[Foreign, Limits(default="")]
+_Word = Annotated[Foreign, Limits(max=4096)]
+# Names and versions: nothing that a shell would obey.
+_Name = Annotated[str, Limits(pattern=r"[\w .,:()~+/@=-]*", max=4096, expected="a name")]
+_Version = Annotated[_Name, Limits(max=200)]  # its numbers are compared
+_Given = Annotated[_Name, Limits(default="")]
+_Line = Annotated[str, Limits(pattern=LINE, expected="a line")]
 _Path = Annotated[str, Limits(pattern=r"/[^\ud800-\udfff]*", expected="a path")]
 _Count = Annotated[int, Limits(default=0)]
 
@@ -23,22 +28,22 @@ class Memory(TypedDict):
 class PathState(TypedDict):
     exists: bool
     free_bytes: int
-    filesystem: str
+    filesystem: Foreign
     weights_bytes: Annotated[int | None, Limits(default=None)]
 
 
 class Listener(TypedDict):
     port: int
     local: bool
-    process: str
-    container: str
+    process: Foreign
+    container: Foreign
 
 
 class Publishing(TypedDict):
     """A running container, with the ports of the host that it publishes."""
 
-    id: str
-    name: str
+    id: _Name
+    name: _Name
     ports: list[int]
 
 
@@ -46,13 +51,13 @@ class FileAnswer(TypedDict):
     """salted, size: of a secret."""
 
     kind: Annotated[str, Limits(choices=["absent", "file", "folder", "link", "other", "unreadable"])]
-    mode: _Words
-    owner: _Words
-    group: _Words
-    sha256: _Words
+    mode: _Given
+    owner: _Given
+    group: _Given
+    sha256: _Given
     target: _Words
     why: _Words
-    text: NotRequired[str]
+    text: NotRequired[Foreign]
     salted: NotRequired[Annotated[str, Limits(pattern="[0-9a-f]{64}", expected="64 hex digits")]]
     size: NotRequired[int]
 
@@ -64,22 +69,22 @@ class FileState(FileAnswer):
 
 
 class NetplanFile(FileAnswer):
-    path: str
-    claims: list[str]
+    path: Foreign
+    claims: list[Foreign]
     lines: dict[str, int]
 
 
 class Later(TypedDict):
-    key: str
+    key: Foreign
     value: _Word
-    file: str
+    file: Foreign
     line: int
 
 
 class Kernel(TypedDict):
     release: _Version
-    cmdline: str
-    swap: str
+    cmdline: _Line
+    swap: Foreign
     read_ahead: dict[str, int]
     memlock: _Word
     reboot_required: bool
@@ -90,18 +95,18 @@ class Firmware(TypedDict):
 
 
 class Package(TypedDict):
-    version: str
+    version: _Version
     held: bool
 
 
 class Unit(TypedDict):
-    load: str
-    active: str
-    sub: str
-    enabled: str
+    load: _Name
+    active: _Name
+    sub: _Name
+    enabled: _Name
     restarts: int
     stale: bool
-    drop_ins: list[str]
+    drop_ins: list[Foreign]
     active_s: int | None
 
 
@@ -112,10 +117,10 @@ class Disk(TypedDict):
 
 class Platform(TypedDict):
     ota: _Version | None
-    release: str | None
+    release: Foreign | None
     bios: _Version | None
-    vendor: str | None
-    product: str | None
+    vendor: Foreign | None
+    product: Foreign | None
 
 
 class Gpu(TypedDict):
@@ -126,7 +131,7 @@ class Gpu(TypedDict):
     users: int
     why: _Words
     persistence: NotRequired[bool | None]
-    held_back: NotRequired[list[str]]
+    held_back: NotRequired[list[Foreign]]
     figures: NotRequired[dict[str, float]]
 
 
@@ -170,12 +175,12 @@ class Watchdog(TypedDict):
 
 class CdiDrivers(TypedDict):
     versions: list[_Version]
-    missing: list[str]
+    missing: list[Foreign]
 
 
 class BootEntry(TypedDict):
     release: _Version
-    cmdline: str
+    cmdline: _Line
 
 
 class Boot(TypedDict):
@@ -183,22 +188,22 @@ class Boot(TypedDict):
 
     kernels: list[_Version]
     entries: list[BootEntry]
-    default: _Word
+    default: _Line
     driver: _Version | None
 
 
 class AtWork(TypedDict):
     """Who holds a lock of the package manager, and whether an update was cut off."""
 
-    holders: list[str]
+    holders: list[Foreign]
     unproved: bool
 
 
 class AptStep(TypedDict):
     action: Annotated[str, Limits(choices=["install", "upgrade", "remove"])]
-    package: str
-    have: str
-    version: str
+    package: Foreign
+    have: Foreign
+    version: Foreign
 
 
 class Sudo(TypedDict):
@@ -206,9 +211,9 @@ class Sudo(TypedDict):
 
 
 class Network(TypedDict):
-    renderers: list[str]
-    wifi: dict[str, str]
-    default: list[str]
+    renderers: list[Foreign]
+    wifi: dict[str, Foreign]
+    default: list[Foreign]
     desktop: bool
 
 
@@ -220,85 +225,85 @@ class Fragments(TypedDict):
 class Engine(TypedDict):
     installed: bool
     running: bool
-    hangs: NotRequired[str]
+    hangs: NotRequired[Foreign]
     version: NotRequired[_Version]
     store: NotRequired[_Version]
-    missing_rules: NotRequired[list[str]]
+    missing_rules: NotRequired[list[Foreign]]
 
 
 class Daemon(TypedDict):
     masked: bool
-    flags: list[str]
-    where: dict[str, str]
-    file: str
+    flags: list[Foreign]
+    where: dict[str, Foreign]
+    file: Foreign
     settings: dict[str, Any]
-    names: list[str]
+    names: list[Foreign]
 
 
 class Firewall(TypedDict):
-    text: str
-    planned: str
-    live: str
-    live_planned: str
-    why: str
+    text: Foreign
+    planned: Foreign
+    live: Foreign
+    live_planned: Foreign
+    why: Foreign
 
 
 class Peers(TypedDict):
-    authorized: dict[str, str]
-    known: dict[str, str]
-    public_key: str
-    host_key: str
-    addresses: list[str]
+    authorized: dict[str, _Line]
+    known: dict[str, _Line]
+    public_key: _Line
+    host_key: _Line
+    addresses: list[Foreign]
 
 
 class ImageNote(TypedDict):
-    identity: str
-    digest: str | None
+    identity: _Name
+    digest: _Name | None
 
 
 class Image(TypedDict):
-    id: str
-    identity: str
+    id: _Name
+    identity: _Name
     layers: int
-    digests: list[str]
+    digests: list[_Name]
     recorded: ImageNote | None
 
 
 class Model(TypedDict):
-    revision: str | None
-    seal: str | None
-    changed: list[str]
-    gone: list[str]
-    broken: str
+    revision: _Name | None
+    seal: _Name | None
+    changed: list[Foreign]
+    gone: list[Foreign]
+    broken: Foreign
     access: list[_Path]
-    closed: list[str]
+    closed: list[Foreign]
 
 
 class Models(TypedDict):
     models: dict[str, Model]
-    others: list[str]
+    others: list[_Name]
 
 
 class Deep(TypedDict):
-    good: list[str]
-    bad: dict[str, str]
-    left: list[str]
+    good: list[_Name]
+    bad: dict[str, Foreign]
+    left: list[Foreign]
 
 
 class TakenBack(TypedDict):
     """A definition that did not prove itself. of: the replica that showed it."""
 
-    definition: str
-    of: str
-    at: str
-    why: str
+    definition: _Line
+    of: _Line
+    at: _Line
+    why: _Line
 
 
 class OurUnit(TypedDict):
-    unit: str
-    inventory: str
+    unit: _Name
+    inventory: Foreign
     ranks: int
-    asked: NotRequired[str]
+    asked: NotRequired[Foreign]
     unproved: bool
     taken_back: NotRequired[TakenBack]
 
@@ -307,29 +312,29 @@ class OurUnit(TypedDict):
 Container = TypedDict(
     "Container",
     {
-        "id": str,
-        "image": str,
-        "reference": str,
-        "argv": list[str],
-        "entrypoint": list[str],
-        "image_entrypoint": list[str],
-        "env": dict[str, str],
-        "other_env": list[str],
-        "mounts": list[list[str | bool]],
-        "devices": list[str],
-        "capabilities": list[str],
-        "dropped": list[str],
+        "id": _Name,
+        "image": _Name,
+        "reference": _Name,
+        "argv": list[Foreign],
+        "entrypoint": list[Foreign],
+        "image_entrypoint": list[Foreign],
+        "env": dict[str, Foreign],
+        "other_env": list[Foreign],
+        "mounts": list[list[Foreign | bool]],
+        "devices": list[Foreign],
+        "capabilities": list[Foreign],
+        "dropped": list[Foreign],
         "pids-limit": int | None,
         "memory-limit": int | None,
         "oom-score-adj": int,
         "read-only": bool,
-        "tmpfs": list[str],
-        "log": str,
+        "tmpfs": list[Foreign],
+        "log": Foreign,
         "privileged": bool,
-        "security": list[str],
-        "network": str,
-        "ipc": str,
-        "published": list[list[str | int]],
+        "security": list[Foreign],
+        "network": Foreign,
+        "ipc": Foreign,
+        "published": list[list[Foreign | int]],
     },
 )
 
@@ -338,24 +343,24 @@ class Start(TypedDict):
     runs: bool
     enabled: bool
     stale: bool
-    newer: str
+    newer: Foreign
     other_image: bool
     took_s: float | None
 
 
 class Server(TypedDict):
     up: bool
-    status: str
+    status: _Name
     running: int
     waiting: int
 
 
 class Gateway(TypedDict):
-    unread: list[str] | None
+    unread: list[Foreign] | None
     servers: dict[str, dict[str, Server]] | None
-    why: str
-    leftovers: list[str]
-    holds: dict[str, str]
+    why: Foreign
+    leftovers: list[Foreign]
+    holds: dict[str, Foreign]
 
 
 class Certificate(TypedDict, total=False):
@@ -370,7 +375,7 @@ class Certificate(TypedDict, total=False):
 class Parts(TypedDict):
     """A part that could not be read is None. `NotRequired`: not of every reading."""
 
-    architecture: str | None
+    architecture: _Name | None
     memory_bytes: Memory | None
     paths: dict[str, PathState] | None
     listening: list[Listener] | None
@@ -378,8 +383,8 @@ class Parts(TypedDict):
     driver: _Version | None
     containers: list[Publishing] | None
     json: dict[str, dict[str, Any] | None] | None
-    owned: list[str] | None
-    sysctl: dict[str, str | None] | None
+    owned: list[Foreign] | None
+    sysctl: dict[str, Foreign | None] | None
     sysctl_later: list[Later] | None
     memlock_later: list[Later] | None
     kernel: Kernel | None
@@ -401,8 +406,8 @@ class Parts(TypedDict):
     fragments: Fragments | None
     boot: Boot | None
     cdi_drivers: dict[str, CdiDrivers] | None
-    iommu: dict[str, str] | None
-    reach: dict[str, str] | None
+    iommu: dict[str, Foreign] | None
+    reach: dict[str, Foreign] | None
     engine: Engine | None
     daemon: Daemon | None
     netplan: list[NetplanFile] | None
@@ -410,19 +415,19 @@ class Parts(TypedDict):
     firewall: Firewall | None
     closed: bool | None
     peers: Peers | None
-    peers_entries: list[str] | None
-    peers_inventory: str | None
+    peers_entries: list[Foreign] | None
+    peers_inventory: _Line | None
     images: dict[str, Image | None] | None
     models: Models | None
     deep: Deep | None
     our_units: list[OurUnit] | None
-    last_run: dict[str, str] | None
+    last_run: dict[str, _Line] | None
     running: dict[str, Container] | None
     gateway: Gateway | None
     gateway_address: bool | None
     peers_account: NotRequired[bool | None]
-    images_changing: NotRequired[list[str] | None]
-    models_changing: NotRequired[list[str] | None]
+    images_changing: NotRequired[list[_Name] | None]
+    models_changing: NotRequired[list[_Name] | None]
     starts: NotRequired[dict[str, Start] | None]
 
 
@@ -430,7 +435,7 @@ class Answer(Parts):
     """As a host answers."""
 
     files: dict[str, FileAnswer] | None
-    certificates: dict[str, str | None] | None
+    certificates: dict[str, Foreign | None] | None
 
 
 class State(Parts):

@@ -5,9 +5,27 @@ Each function raises ValueError with one sentence for what it does not take, and
 """
 
 import json
-from typing import Any
+import shlex
+from typing import TYPE_CHECKING, Any
 
 from .schema import Spec, check
+
+if TYPE_CHECKING:
+
+    class Foreign:
+        """Text that a host, a hub, an engine or a medium wrote. To mypy it is no text: nothing shows it, runs it, or
+        opens a file by it, but what took it from one function below. At run time it is str, as Ansible's variables are.
+        """
+
+        def __eq__(self, other: object, /) -> bool: ...
+        def __hash__(self) -> int: ...
+        def __lt__(self, other: "Foreign | str", /) -> bool: ...
+        def __contains__(self, part: str, /) -> bool: ...
+        def __getitem__(self, part: slice, /) -> "Foreign": ...
+        def startswith(self, part: str | tuple[str, ...], /) -> bool: ...
+
+else:
+    Foreign = str
 
 # Sizes of files; nothing that is moved comes near.
 MOST_BYTES = 1 << 40
@@ -98,6 +116,21 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(1, len(parts))] if len(path) <= _MOST_PATH else []
 
 
-def one_line(text: str, most: int = 300) -> str:
+def one_line(text: Foreign | str, most: int | None = 300) -> str:
     """Text of another host for a message: one line, without what a terminal would obey."""
-    return "".join(character if character.isprintable() else "?" for character in text[:most])
+    return harmless(text[:most]).translate({9: " ", 10: " "})
+
+
+def harmless(text: Foreign | str) -> str:
+    """Text of several lines for a terminal, a page or a finding, without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in to_read(text))
+
+
+def shell_word(text: Foreign | str) -> str:
+    """Text of another host as one word of a command that a person types."""
+    return shlex.quote(one_line(text))
+
+
+def to_read(text: Foreign | str) -> str:
+    """The text as it is, for a function that reads it. What comes out is a value of that function's own form."""
+    return text  # type: ignore[return-value]

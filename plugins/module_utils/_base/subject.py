@@ -18,6 +18,7 @@ from .managed import Managed, ManagedJson, managed
 from .place import Place
 from .plan import Plan
 from .reading import State
+from .received import Foreign, harmless, one_line
 from .schema import Spec
 from .slice import Api, MonitoringSlice, PhoenixSlice, Slice
 from .worded import rule_of, texts
@@ -119,7 +120,7 @@ class DriftContext:
         return self.difference(severity, rule_of(row), place, service=service, **texts(row, values))
 
     def difference(
-        self, severity: Severity, rule: str, place: str, *, service: str = "", remedy: str = "", **words: str
+        self, severity: Severity, rule: str, place: str, *, service: str = "", remedy: str = "", **words: Foreign | str
     ) -> Difference:
         """A difference of this host. Without a remedy it is one that site.yml puts right.
 
@@ -127,8 +128,9 @@ class DriftContext:
         source and diff where there are any.
         """
         at = Place(host=self.host, service=service, thing=place)
-        words |= {"remedy": remedy or self.converge(), "repairs": "" if remedy else SITE}
-        return Difference(severity, rule, at, covers=(), **words)
+        shown = {name: harmless(word) for name, word in words.items()}
+        shown |= {"remedy": remedy or self.converge(), "repairs": "" if remedy else SITE}
+        return Difference(severity, rule, at, covers=(), **shown)
 
 
 Obstacles = Iterator[Finding]
@@ -154,7 +156,8 @@ class PreflightContext:
 
     def others_at(self, port: int, ours: Collection[str] = ()) -> str:
         """Who else listens, ``nginx listens on port 443``; an empty text for nobody. ours: processes that may."""
-        holders = {listener["process"] for listener in self.state.get("listening") or () if listener["port"] == port}
+        there = (listener for listener in self.state.get("listening") or () if listener["port"] == port)
+        holders = {one_line(listener["process"]) for listener in there}
         return f"{' and '.join(sorted(holders)) or 'a program'} listens on port {port}" if holders - {*ours} else ""
 
     def of_another_inventory(self, part: MonitoringSlice | PhoenixSlice, subject: str) -> Obstacles:
@@ -167,10 +170,10 @@ class PreflightContext:
                 yield host_error(
                     f"{subject}-foreign",
                     Place(variable=f"fleet_{subject}"),
-                    found=f"{unit['unit']} was written by the inventory {unit['inventory']}",
+                    found=f"{unit['unit']} was written by the inventory {one_line(unit['inventory'])}",
                     expected=f"a unit of this inventory, {part['inventory']}",
                     remedy=f"take fleet_{subject} out of one of the two inventories, or this host; where both are the "
-                    f"same inventory, write fleet_name: {unit['inventory']} in its group_vars/all",
+                    f"same inventory, write fleet_name: {one_line(unit['inventory'])} in its group_vars/all",
                 )
 
     @property
@@ -222,7 +225,7 @@ def with_defaults(section: str, settings: Mapping[str, object]) -> dict[str, Any
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def unified(want: str, have: str) -> str:
+def unified(want: Foreign | str, have: Foreign | str) -> str:
     """A text that is wanted against the one that is there, as `Difference.diff`."""
-    lines = difflib.unified_diff(want.splitlines(), have.splitlines(), "want", "have", lineterm="", n=1)
-    return "\n".join(lines)
+    wanted, found = (harmless(text).splitlines() for text in (want, have))
+    return "\n".join(difflib.unified_diff(wanted, found, "want", "have", lineterm="", n=1))

@@ -32,7 +32,9 @@ def spec_of(kind: object) -> Spec:
     """
     origin, words = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return cast(Spec, {**spec_of(words[0]), **words[1].spec})
+        return cast(
+            Spec, {**spec_of(words[0]), **{name: word for limits in words[1:] for name, word in limits.spec.items()}}
+        )
     if origin is None and kind in _PLAIN:
         return _PLAIN[kind]
     if is_typeddict(kind):

@@ -7,6 +7,7 @@ from functools import cache, partial
 from .findings import Finding, FleetError, Severity
 from .gb10 import data_file
 from .place import Place, place_of
+from .received import harmless
 
 
 @cache
@@ -19,6 +20,7 @@ def rows() -> Mapping[str, Mapping[str, str]]:
 def texts(row: str, values: Mapping[str, object]) -> dict[str, str]:
     """The texts of a row with the values put in, and those that it lacks and the call gives itself."""
     words = rows()[row]
+    values = {name: harmless(value) if isinstance(value, str) else value for name, value in values.items()}
     own = {name: str(values[name]) for name in ("found", "expected", "remedy", "reason", "source") if name in values}
     return own | {name: text.format_map(values) for name, text in words.items()}
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ..._base import layout
 from ..._base.findings import Finding, FleetError, host_error
+from ..._base.received import shell_word
 from ..._base.slice import Interface
 
 Files = dict[str, bytes]
@@ -225,7 +226,7 @@ def foreign_remedy(path: str) -> str:
         return "NVIDIA Sync wrote it: delete the cluster there (Settings > Clusters > Delete)"
     if name.startswith("90-NM-"):
         profile = name[6:].removesuffix(".yaml")
-        return f"NetworkManager wrote it for one of its profiles: `nmcli connection delete {profile}`"
+        return f"NetworkManager wrote it for one of its profiles: `nmcli connection delete {shell_word(profile)}`"
     return "remove it"
 
 
@@ -235,7 +236,7 @@ def _profiles(host: Host, names: Iterable[str]) -> Iterator[Finding]:
         claimed = [name for name in names if any(_matches(text, name, host.links[name]))]
         if claimed and not re.search(r"^autoconnect\s*=\s*(false|no|0)\s*$", text, re.MULTILINE):
             known = re.search(r"^(?:uuid|id)\s*=\s*(\S.*?)\s*$", text, re.MULTILINE)
-            remedy = f"`nmcli connection delete '{known[1]}'` on the host" if known else "remove it"
+            remedy = f"`nmcli connection delete {shell_word(known[1])}` on the host" if known else "remove it"
             yield host_error(
                 "netplan-foreign-profile",
                 path,

@@ -2,10 +2,14 @@
 """What doctor.yml prints: a table of the hosts, what their machines are, and each obstacle with its remedy."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from ..._base.findings import Finding
+from ..._base.received import one_line
 from ..._base.report import table
 from .judge import Examined, facts
+
+_line = partial(one_line, most=None)
 
 
 def as_text(hosts: Sequence[Examined], plan_errors: Sequence[str], files: Sequence[str], width: int) -> str:
@@ -39,8 +43,3 @@ def _details(host: str, finding: Finding) -> Iterator[str]:
     for label in ("found", "expected", "remedy", "reason", "source"):
         if text := getattr(finding, label):
             yield f"    {label}: {_line(text)}"
-
-
-def _line(text: str) -> str:
-    """A host may have written anything, also what would move the terminal's cursor."""
-    return "".join(character if character.isprintable() else " " for character in text).rstrip()

@@ -9,6 +9,7 @@ from ..._base.findings import Difference
 from ..._base.managed import Managed, ManagedJson
 from ..._base.owned import undeclared
 from ..._base.reading import FileState
+from ..._base.received import one_line
 from ..._base.subject import DriftContext, Unknown, unified
 from ..._host.settings.json_settings import merged
 from .managed import managed_files, managed_json
@@ -25,11 +26,11 @@ def of_files(view: DriftContext) -> Iterator[Difference | Unknown]:
     for file in managed_files(view.slice):
         have = found[file.path]
         if have["kind"] == "unreadable":
-            yield Unknown(view.host, f"file {file.path}", have["why"])
+            yield Unknown(view.host, f"file {file.path}", one_line(have["why"], 4096))
         elif have["kind"] != file.kind:
             yield _path(view, file, "file-kind", _described(file), _shown(have))
         elif file.kind == "link" and have["target"] != file.target:
-            yield _path(view, file, "file-target", f"a link to {file.target}", f"a link to {have['target']}")
+            yield _path(view, file, "file-target", f"a link to {file.target}", _shown(have))
         elif file.kind in ("file", "folder"):
             yield from _content(view, file, have)
             yield from _secret(view, file, have)
@@ -39,7 +40,7 @@ def of_files(view: DriftContext) -> Iterator[Difference | Unknown]:
 def of_owned(view: DriftContext) -> Iterator[Difference]:
     """Files under names of ours that nobody declares any more."""
     declared = {file.path for file in managed_files(view.slice)}
-    for path in undeclared(view.state["owned"] or (), declared):
+    for path in undeclared(map(one_line, view.state["owned"] or ()), declared):
         yield view.difference("warning", "file-undeclared", f"file {path}", found="it is there", expected=NOT_THERE)
 
 
@@ -48,7 +49,7 @@ def _described(managed: Managed) -> str:
 
 
 def _shown(have: FileState) -> str:
-    return f"a link to {have['target']}" if have["kind"] == "link" else _KINDS[have["kind"]]
+    return f"a link to {one_line(have['target'])}" if have["kind"] == "link" else _KINDS[have["kind"]]
 
 
 def _content(view: DriftContext, managed: Managed, have: FileState) -> Iterator[Difference]:
@@ -60,7 +61,7 @@ def _content(view: DriftContext, managed: Managed, have: FileState) -> Iterator[
 
 def _secret(view: DriftContext, managed: Managed, have: FileState) -> Iterator[Difference | Unknown]:
     if managed.source and have["same"] is None:
-        yield Unknown(view.host, f"file {managed.path}", have["why"])
+        yield Unknown(view.host, f"file {managed.path}", one_line(have["why"], 4096))
     elif managed.source and not have["same"]:
         yield _path(view, managed, "file-content", f"what {managed.source} holds", "another content")
 

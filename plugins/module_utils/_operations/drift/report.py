@@ -4,9 +4,11 @@
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal, cast
 
 from ..._base.findings import Difference
+from ..._base.received import one_line
 from ..._base.report import table
 from .compare import EXIT_CODES, Result
 from .document import Document, Finding, Row
@@ -26,6 +28,7 @@ _LABELS: tuple[Literal["want", "have", "reason", "remedy", "source"], ...] = (
     "source",
 )
 _WIDTH = 44
+_line = partial(one_line, most=None)
 _MANY = 6  # files missing on a host, from which on they are shown as one finding
 
 
@@ -127,8 +130,3 @@ def _details(finding: Finding) -> Iterator[str]:
 
 def _short(text: str) -> str:
     return textwrap.shorten(_line(text), _WIDTH, placeholder=" ...") or "-"
-
-
-def _line(text: str) -> str:
-    """A host may have written anything, also what would move the terminal's cursor."""
-    return "".join(character if character.isprintable() else " " for character in text).rstrip()

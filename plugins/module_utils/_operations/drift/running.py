@@ -6,6 +6,7 @@ from typing import Any
 
 from ..._base.findings import Difference
 from ..._base.reading import Unit
+from ..._base.received import one_line, to_read
 from ..._base.slice import Slice, part_of
 from ..._base.subject import Differences, DriftContext, Unknown
 from ..._host.settings.kernel_settings import normalised
@@ -45,13 +46,13 @@ def of_sysctl(view: DriftContext) -> Iterator[Difference]:
     """Live values: a file can be right and the kernel not, or the other way round."""
     live, declared = view.state["sysctl"], declared_sysctl(view.slice)
     for later in view.state["sysctl_later"] or ():
-        expected = normalised(str(declared[later["key"]]))
+        expected = normalised(str(declared[to_read(later["key"])]))
         if later["value"] != expected:
             yield view.difference(
                 "warning",
                 "sysctl-later",
-                f"{later['file']}, line {later['line']}",
-                found=f"{later['key']} = {later['value']}",
+                f"{one_line(later['file'])}, line {later['line']}",
+                found=f"{one_line(later['key'])} = {one_line(later['value'])}",
                 expected=f"{expected}, as declared: at boot this file is read after ours and wins",
                 remedy="take the line out, or declare its value for this host: fleet_host.host_tuning.sysctl",
             )

@@ -17,6 +17,7 @@ from ..._base.managed import Managed
 from ..._base.place import Place
 from ..._base.plan import Plan
 from ..._base.reading import FileAnswer, FileState, State
+from ..._base.received import Foreign
 from ..._base.slice import ServiceSlice
 from ..._host.probe.files import salted
 
@@ -37,7 +38,8 @@ def compared(
         file = found[item.path]
         if item.source and file["kind"] == "file":
             file["same"], why = _same(file.pop("salted", ""), item, salt, read)
-            file["why"] = why or file.get("why", "")
+            if why:
+                file["why"] = cast(Foreign, why)
     return found
 
 

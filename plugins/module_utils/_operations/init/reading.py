@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
 from ..._base.reading import Platform
-from ..._base.received import LINE
+from ..._base.received import LINE, one_line
 from ..._base.schema import Spec
 from ..._base.typed import Limits, spec_of
 
@@ -111,4 +111,4 @@ def maker(reading: Mapping[str, Any]) -> str:
     """What its firmware calls a machine, in one line."""
     vendor, product = ((reading["platform"][key] or "").replace("_", " ") for key in ("vendor", "product"))
     text = " ".join((product if product.startswith(vendor) else f"{vendor} {product}").split())
-    return "".join(letter for letter in text if letter.isprintable())[:60] or "unknown maker"
+    return one_line(text, 60) or "unknown maker"

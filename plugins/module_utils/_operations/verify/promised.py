@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..._base import worded
 from ..._base.findings import Finding
 from ..._base.place import Place
+from ..._base.received import Foreign, one_line
 from ..._engines.interface import Engine
 from ..._on_host.rank.causes import explained
 from .service import changed_by, silence
@@ -67,13 +68,14 @@ def _is_obstructed(supervisor: Mapping[str, Any]) -> bool:
     return (seen - since).total_seconds() > _OBSTACLE_S
 
 
-def _meanwhile(supervisor: Mapping[str, object], lines: Sequence[str]) -> str:
+def _meanwhile(supervisor: Mapping[str, Foreign], lines: Sequence[Foreign]) -> str:
     """The phase, and what happens in it: the engine's last line is only that, whatever it looks like."""
     phase = supervisor.get("state", "starting")
     if supervisor.get("error"):
-        return f"{phase}: {supervisor['error']}"
-    again = f"{phase} again, since {supervisor['last_end']}" if supervisor.get("last_end") else phase
-    return f"{again}; the engine's last line: {lines[-1].strip()}" if lines else f"{again}; no output of the engine yet"
+        return f"{one_line(phase)}: {one_line(supervisor['error'], 4096)}"
+    since = f" again, since {one_line(supervisor['last_end'])}" if supervisor.get("last_end") else ""
+    last = f"the engine's last line: {one_line(lines[-1]).strip()}" if lines else "no output of the engine yet"
+    return f"{one_line(phase)}{since}; {last}"
 
 
 def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Mapping[str, Any]) -> list[Finding]:

@@ -16,6 +16,7 @@ from ..._base.causes import by_cause
 from ..._base.findings import of_sudo
 from ..._base.plan import GatewayPlan, Plan, ServiceSpeed
 from ..._base.ranks import front_of, rank_of
+from ..._base.received import one_line
 from ..._base.report import table
 from ..._base.sizes import duration, size
 from ..._base.slice import ExampleRequest, ServiceSlice
@@ -64,7 +65,7 @@ def end_table(
             row = _proof_row(name, service, state) | ({"endpoint": front["url"]} if front else {})
             rows.append(({"host": host, **row, "memory": size(here["memory_bytes"])}, bool(proof or look)))
             if proof and proof["answer"]:
-                answers.append(f'{name} on {host} says: "{_one_line(proof["answer"])}"')
+                answers.append(f'{name} on {host} says: "{one_line(proof["answer"])}"')
             if proof and here["key"] and not front:
                 answers.append(f"{name}: clients send the key in {here['key']['source']}")
             if proof and here["tls"] and here["tls"]["ca"] and not front:
@@ -122,7 +123,7 @@ def _client_answers(clients: Sequence[Mapping[str, Any]], used: Mapping[str, str
         name = client["client"]
         if name in used:
             who = f"{client['account']} signs in at" if client["account"] else "its API is"
-            yield f'{name}: {who} {client["address"]}, and was answered: "{_one_line(used[name])}"'
+            yield f'{name}: {who} {client["address"]}, and was answered: "{one_line(used[name])}"'
 
 
 def _proof_row(name: str, service: Mapping[str, Any], state: str) -> dict[str, str]:
@@ -172,11 +173,6 @@ def _few(rows: Sequence[tuple[dict[str, str], bool]], state: str) -> list[dict[s
         }
         shown.append(dict.fromkeys(columns, "-") | words | {state: word})
     return shown
-
-
-def _one_line(text: str) -> str:
-    """A model may answer anything, also what would move the terminal's cursor."""
-    return "".join(character if character.isprintable() else " " for character in text).strip()
 
 
 def _wrapped(problems: Sequence[str]) -> str:

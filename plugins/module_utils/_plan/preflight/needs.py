@@ -9,6 +9,7 @@ from ..._base import layout, worded
 from ..._base.findings import Finding, host_error, host_warning, ordered
 from ..._base.place import Place
 from ..._base.reading import Listener, State
+from ..._base.received import one_line
 from ..._base.sizes import room_for, size
 from ..._base.slice import NeededDisk, NeededFile, NeededPort, NeededSecret, Needs, PeerAccess, Slice
 from ..._base.subject import PreflightContext
@@ -132,7 +133,7 @@ def _taken(wanted: NeededPort, listener: Listener, name: str) -> Finding:
         by = f"a {PROXY} that outlived its container"
         end = f"end it (sudo pkill -KILL -f 'docker-prox[y] .*-host-port {port} ')"
     else:
-        by, end = process or "another process", f"end that process (ss -ltnp sport = :{port})"
+        by, end = one_line(process) or "another process", f"end that process (ss -ltnp sport = :{port})"
     return worded.host_error("preflight-port", _place_of(wanted), port=port, by=by, end=end)
 
 

@@ -9,6 +9,7 @@ from ..._base.findings import Difference
 from ..._base.layout import CACHES, MODELS, STATE
 from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.reading import Peers
+from ..._base.received import one_line
 from ..._base.slice import Access, PeerAccess
 from ..._base.subject import Differences, DriftContext, Questions, SliceContext, Subject
 from ..transfer import access
@@ -58,7 +59,7 @@ def _differences(view: DriftContext) -> Differences:
             yield from _authorized(view, present["authorized"], plan["readers"])
         yield from _known(view, present["known"], plan["reads"])
     for path in (view.state["peers_entries"] or ()) if is_ours and not plan["readers"] else ():
-        yield view.difference("error", "file-kind", f"file {path}", found="a file", expected="no such file")
+        yield view.difference("error", "file-kind", f"file {one_line(path)}", found="a file", expected="no such file")
 
 
 def _authorized(

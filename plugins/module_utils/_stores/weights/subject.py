@@ -7,6 +7,7 @@ from typing import Any
 
 from ..._base.findings import first_of
 from ..._base.reading import Model
+from ..._base.received import Foreign, one_line
 from ..._base.slice import StoredModel
 from ..._base.subject import Differences, DriftContext, Questions, Subject
 from .reading import READS
@@ -66,8 +67,8 @@ def _wrong(wanted: StoredModel, have: Model) -> Iterator[tuple[str, str, str]]:
         yield "model-file-changed", "files as they were verified", f"another size or time: {_some(have['changed'])}"
 
 
-def _some(paths: list[str]) -> str:
-    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+def _some(paths: list[Foreign]) -> str:
+    return ", ".join(map(one_line, paths[:3])) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
 MODELS = Subject("models", questions=_questions, read=READS, differences=_differences)

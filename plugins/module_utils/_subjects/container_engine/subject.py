@@ -11,6 +11,7 @@ from ..._base.forms import forms
 from ..._base.gb10 import data_table, fact
 from ..._base.managed import Managed, ManagedJson
 from ..._base.place import Place
+from ..._base.received import one_line
 from ..._base.slice import ContainerEngineSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, SliceContext, Subject
 from ..._host.settings.json_settings import changed_keys, merged
@@ -66,7 +67,7 @@ def _differences(view: DriftContext) -> Differences:
     yield from map(view.of_finding, _overruled(daemon or {}, view.slice["container_engine"]))
     engine = view.state["engine"]
     if engine is not None and not engine["running"] and not (daemon and daemon["masked"]):
-        hangs = engine.get("hangs", "")
+        hangs = one_line(engine.get("hangs", ""))
         found = f"it does not answer{hangs and f': {hangs}'}" if engine["installed"] else "not installed"
         yield view.difference("error", "docker-down", "Docker", found=found, expected="runs", remedy=hangs and RESTART)
     if missing := engine and daemon and needed_rules(engine, daemon):

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..._base.findings import Difference, Finding
 from ..._base.plan import Plan
+from ..._base.received import one_line
 from ..._base.subject import SITE, Differences, DriftContext, PreflightContext, Questions, Subject, Unknown
 from ..._host.netplan.document import PATH as NETPLAN
 from ..._host.netplan.judge import foreign_remedy
@@ -101,14 +102,15 @@ def _others_netplan(view: DriftContext) -> Iterator[Difference]:
     for file in view.state["netplan"] or ():
         strange = sorted({*file["claims"]} & ({*RAILS} | planned)) if planned else []
         lines = [line for name, line in file.get("lines", {}).items() if name in strange]
-        if file["path"] != NETPLAN and strange:
+        path = one_line(file["path"])
+        if path != NETPLAN and strange:
             yield view.difference(
                 "error",
                 "netplan-foreign",
-                f"netplan {file['path']}" if file["path"].endswith(".yaml") else file["path"],
+                f"netplan {path}" if path.endswith(".yaml") else path,
                 found="it also does" + (f", in line {min(lines)}" if lines else ""),
-                expected=f"{NETPLAN} alone speaks for {', '.join(strange)}",
-                remedy=_foreign_remedy(file["path"]),
+                expected=f"{NETPLAN} alone speaks for {', '.join(map(one_line, strange))}",
+                remedy=_foreign_remedy(path),
                 reason="the interface gets its addresses too, or instead, at the next boot",
             )
 

@@ -7,6 +7,7 @@ from typing import Any
 from ..._base import worded
 from ..._base.findings import Difference, Finding
 from ..._base.gb10 import data_table
+from ..._base.received import Foreign, one_line
 from ..._base.slice import Files, FirewallSlice, Rules
 from ..._base.subject import (
     Differences,
@@ -68,12 +69,12 @@ def _differences(view: DriftContext) -> Differences:
         yield _rules(view, f"file {FILE}", "firewall-file", found["planned"], found["text"], "no such file")
     table = f"nftables table {TABLE}"
     if found["why"]:
-        yield Unknown(view.host, table, found["why"])
+        yield Unknown(view.host, table, one_line(found["why"], 4096))
     elif found["live"] != found["live_planned"]:
         yield _rules(view, table, "firewall-live", found["live_planned"], found["live"], "not in the kernel")
 
 
-def _rules(view: DriftContext, place: str, rule: str, want: str, have: str, nothing: str) -> Difference:
+def _rules(view: DriftContext, place: str, rule: str, want: Foreign, have: Foreign, nothing: str) -> Difference:
     return view.difference(
         "error",
         rule,
@@ -106,7 +107,7 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
         }
         for port, one in sorted(listeners.items()):
             if (protocol, port) not in known and port not in plan["shut"]:
-                yield _cut(port, protocol, holder(one, look.state.get("containers") or ()) or one["process"])
+                yield _cut(port, protocol, holder(one, look.state.get("containers") or ()) or one_line(one["process"]))
 
 
 def _cut(port: int, protocol: str, who: str) -> Finding:

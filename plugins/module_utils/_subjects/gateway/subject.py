@@ -8,6 +8,7 @@ from ..._base import layout, worded
 from ..._base.findings import Finding, host_warning
 from ..._base.managed import Managed, ManagedJson, keyed, managed
 from ..._base.place import Place
+from ..._base.received import one_line
 from ..._base.slice import GatewaySlice, Slice
 from ..._base.subject import Differences, DriftContext, PreflightContext, Questions, Subject, Unknown
 from .clients import clients_map
@@ -50,17 +51,19 @@ def _differences(view: DriftContext) -> Differences:
     part, read = view.slice["gateway"], view.state["gateway"]
     if part and read is not None:
         for path in read["leftovers"]:
-            yield view.differs("error", "gateway-leftover", f"file {path}")
+            yield view.differs("error", "gateway-leftover", f"file {one_line(path)}")
     unit = (view.state["units"] or {}).get(part["unit"]) if part else None
     if not part or read is None or not unit or unit["active"] != "active":
         return  # reported with the units
     if read["unread"]:
-        yield view.differs("error", "gateway-unread", f"unit {part['unit']}", unread=", ".join(read["unread"]))
+        yield view.differs(
+            "error", "gateway-unread", f"unit {part['unit']}", unread=", ".join(map(one_line, read["unread"]))
+        )
     for backend, why in sorted(read["holds"].items()):
-        yield view.difference("error", "gateway-held", _held(backend), **_held_words(part["unit"], why))
+        yield view.difference("error", "gateway-held", _held(backend), **_held_words(part["unit"], one_line(why)))
     yield from _address(view, part["address"])
     if read["servers"] is None:
-        yield Unknown(view.host, "the gateway's servers", read["why"])
+        yield Unknown(view.host, "the gateway's servers", one_line(read["why"], 4096))
         return
     for backend, servers in sorted(part["servers"].items()):
         for server, host in sorted(servers.items()):

@@ -10,6 +10,7 @@ from ..._base.findings import Finding
 from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
+from ..._base.received import one_line, to_read
 from ..._base.slice import Files, TuningSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, Questions, Subject, with_defaults
 from ..._host.settings.kernel_settings import OFF, contradictions, swap_stays, sysctl_path
@@ -111,12 +112,12 @@ def _differences(view: DriftContext) -> Differences:
     kernel, tuning = view.state["kernel"], view.slice["host_tuning"]
     for later in view.state["memlock_later"] or ():
         expected = systemd_limit(tuning["memlock"])
-        if _kib(later["value"]) != _kib(expected):
+        if _kib(to_read(later["value"])) != _kib(expected):
             yield view.difference(
                 "warning",
                 "memlock-later",
-                f"{later['file']}, line {later['line']}",
-                found=f"{_MEMLOCK}={later['value']}",
+                f"{one_line(later['file'])}, line {later['line']}",
+                found=f"{_MEMLOCK}={one_line(later['value'])}",
                 expected=f"{expected}, as declared: systemd reads this file after ours, and it wins",
                 remedy="take the line out, or declare its value for this host: fleet_host.host_tuning.memlock",
             )
@@ -131,7 +132,7 @@ def _differences(view: DriftContext) -> Differences:
             yield view.difference(
                 "warning", "read-ahead-live", f"read-ahead of {disk}", found=f"{kib} KiB", expected=expected
             )
-    if "memlock" in tuning and _kib(kernel["memlock"]) != _kib(systemd_limit(tuning["memlock"])):
+    if "memlock" in tuning and _kib(to_read(kernel["memlock"])) != _kib(systemd_limit(tuning["memlock"])):
         yield view.difference(
             "warning",
             "memlock-live",

@@ -11,7 +11,7 @@ from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson, keyed, managed
 from ..._base.place import Place
 from ..._base.reading import Container, Image, State, TakenBack
-from ..._base.received import one_line
+from ..._base.received import one_line, to_read
 from ..._base.sizes import duration
 from ..._base.slice import ContainerEntry, Files, Folders, ServiceSlice, Slice, SupervisorSlice
 from ..._base.subject import (
@@ -129,13 +129,13 @@ def _aspects(
     entrypoint = [want["entrypoint"]] if want["entrypoint"] is not None else have["image_entrypoint"]
     arguments = [*want["arguments"]]
     if arguments != have["argv"] or entrypoint != have["entrypoint"]:
-        yield "argv", *_apart([*entrypoint, *arguments], [*have["entrypoint"], *have["argv"]])
+        yield ("argv", *_apart([*entrypoint, *arguments], [*map(to_read, [*have["entrypoint"], *have["argv"]])]))
     for name, value in sorted(want["env"].items()):
         if value != have["env"].get(name):
-            yield f"env {name}", f"{name}={value}", f"{name}={have['env'].get(name, ' (not set)')}"
+            yield f"env {name}", f"{name}={value}", f"{name}={to_read(have['env'].get(name, ' (not set)'))}"
     unexpected = [name for name in have["other_env"] if name not in _ADDED_AT_LAUNCH]
     if unexpected:
-        yield "env", "no other variables than planned", ", ".join(unexpected)
+        yield "env", "no other variables than planned", ", ".join(map(one_line, unexpected))
     seen: Mapping[str, object] = have
     for rule, planned in _planned(want).items():
         there = seen[rule]

@@ -1,0 +1,146 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Foreign text reaches a terminal, a rule, a file's name, a command, a page or a log by one function each."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import harmless, one_line, shell_word
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.judge import foreign_remedy
+from mypy import api
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGINS = ROOT / "plugins"
+HOSTILE = "titan\x1b]52;c;cm0gLXJm\x07\n$(reboot) `id` 'a' \u202e"
+
+# Each line shows, runs or opens what a host output. To mypy each is an error.
+WAYS = """\
+show(f"{have}")
+error("a", "b", found=have)
+show(f"{'%s'}{have!r}")
+show(f"{found.get('a', 'nothing')}")
+show("of " + have)
+show("{}".format(have))
+show(", ".join(found.values()))
+show(str(have))
+show(have)
+print(have)
+show(repr(found))
+error("a", "b", found=f"{have}")
+error("a", have, found="b")
+Finding("error", "a", Place(thing=have), found="b")
+Unknown("titan", "a part", have)
+Path("/etc", have)
+Path("/etc").joinpath(have)
+open(have)
+os.remove(have)
+subprocess.run(["true", have])
+subprocess.run(f"true {have}", shell=True)
+shlex.join(["true", have])
+shlex.quote(have)
+html.escape(have)
+logging.getLogger().warning(have)
+json_label(of=have)
+known["titan"] = have
+known[have] = "titan"
+quoted(have)
+"""
+# What takes it.
+TAKEN = """\
+show(one_line(have))
+show(f"{one_line(have, 4096)}")
+show(harmless(have))
+show(shell_word(have))
+show("a" if have == "b" or have.startswith("c") or "d" in have or have in known else "e")
+show(one_line(have[:12]))
+worded.error("run-older/release", "a", release=have)
+"""
+HEAD = """\
+import html, json, logging, os, shlex, subprocess
+from pathlib import Path
+from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import Foreign, harmless, one_line, shell_word
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Unknown
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.formats import _labels as json_label
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.answers import quoted
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+known: dict[str, str] = {}
+def way(have: Foreign, found: dict[str, Foreign]) -> None:
+"""
+
+
+def test_no_other_way_passes_the_types(tmp_path: Path) -> None:
+    lines = [*WAYS.splitlines(), *TAKEN.splitlines()]
+    first = len(HEAD.splitlines()) + 1
+    file = tmp_path / "ways.py"
+    file.write_text(HEAD + "".join(f"    {line}\n" for line in lines), "utf-8")
+    given = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(tmp_path / "cache"), str(file)]
+    with pytest.MonkeyPatch.context() as here:
+        here.chdir(ROOT)
+        output, _, _ = api.run(given)
+    wrong = {int(line.split(":")[1]) for line in output.splitlines() if "ways.py" in line and " error: " in line}
+    refused = [line for number, line in enumerate(lines, first) if number in wrong]
+    assert refused == WAYS.splitlines()
+
+
+# Who reads foreign text as it is. Each makes a value of its own form of it, or shows it by `DriftContext.difference`.
+READERS = {
+    "module_utils/_base/received.py": 1,
+    "module_utils/_operations/drift/running.py": 1,
+    "module_utils/_subjects/host_tuning/subject.py": 2,
+    "module_utils/_subjects/services/subject.py": 2,
+}
+
+
+def calls(name: str) -> dict[str, int]:
+    """By file, how often a function is named beside its definition and imports."""
+    found: Counter[str] = Counter()
+    for path in sorted(PLUGINS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            named = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+            found[str(path.relative_to(PLUGINS))] += named == name
+    return {path: count for path, count in found.items() if count}
+
+
+def test_few_read_it_as_it_is() -> None:
+    assert calls("to_read") == READERS
+
+
+def test_one_place_writes_to_the_terminal() -> None:
+    """On the controller. What runs on a host writes to its journal, or JSON."""
+    writes = {path for name in ("display", "prompt_until", "print") for path in calls(name)}
+    ours = {path for path in writes if not path.startswith(("module_utils/", "modules/", "callback/"))}
+    assert ours == {"plugin_utils/_screen.py", "plugin_utils/_questions.py"}
+
+
+def test_a_form_fills_in_no_texts_but_those_that_were_cleaned() -> None:
+    assert calls("format_map") == {"module_utils/_base/worded.py": 1}
+
+
+def test_what_others_write_freely_is_foreign() -> None:
+    """A text of a host's answer is foreign, or has a form that holds nothing that a terminal obeys."""
+    source = (PLUGINS / "module_utils/_base/reading.py").read_text("utf-8")
+    plain = [line.strip() for line in source.splitlines() if re.fullmatch(r"    .*[ \[]str\]?( \| None)?,?", line)]
+    assert plain == ["names: list[str]", "why: str"]  # what the controller describes of a certificate
+
+
+def test_each_function_leaves_nothing_that_its_reader_obeys() -> None:
+    assert one_line(HOSTILE).isprintable() and harmless(HOSTILE).replace("\n", "").isprintable()
+    assert shlex.split(f"true {shell_word(HOSTILE)}") == ["true", one_line(HOSTILE)]
+    texts = worded.texts("run-older/release", {"release": HOSTILE, "person": "a", "at": "b", "ours": "c"})
+    assert all(text.replace("\n", "").isprintable() for text in texts.values())
+
+
+def test_a_profiles_name_is_one_word_of_the_command_that_deletes_it() -> None:
+    command = re.findall("`(.*)`", foreign_remedy("/etc/netplan/90-NM-a; reboot.yaml"))
+    assert [shlex.split(words) for words in command] == [["nmcli", "connection", "delete", "a; reboot"]]
