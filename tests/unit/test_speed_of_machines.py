@@ -170,7 +170,7 @@ def test_a_kernel_that_is_not_the_wanted_one_is_named(kernels: Any, flags: dict[
 
 
 def test_a_kernel_that_the_twins_do_not_have_is_named() -> None:
-    plan = computing(planned(*EIGHT), {name: "MARLIN MoE" for name in EIGHT[1:]} | {"s0": "TRITON MoE"})
+    plan = computing(planned(*EIGHT), dict.fromkeys(EIGHT[1:], "MARLIN MoE") | {"s0": "TRITON MoE"})
     known = {name: kept(name, WELL, WELL, gpu=RUNNING) for name in EIGHT[1:]}
     found = judged(plan, known | {"s0": kept("s0", SICK, SICK, gpu=RUNNING)})
     (one,) = [one for one in found if one.rule == "bench-behind-twins"]
