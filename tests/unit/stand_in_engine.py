@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._base.layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.engine import Engine
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
     EMPTY_POOL,
     EngineSpec,
@@ -27,7 +28,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.budget 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.estimate import Demand
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.probes import Joined, Metrics, Probes, Request
 
@@ -59,7 +59,7 @@ class Blind:
         return None
 
 
-class Echo(Plain):
+class Echo(Engine):
     spec = EngineSpec(
         name="echo",
         title="Echo",

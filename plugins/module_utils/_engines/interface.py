@@ -6,19 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .._base.findings import Finding
-from .._base.layers import Layer, Value
-from .._base.place import Place
+from .._base.layers import Value
 from .._base.schema import Spec
 from .._base.sizes import quantity
 from .._base.slice import ContainerEntry, ExampleRequest, FabricSlice, TuningSlice
-from .._facts.models.checkpoint import Checkpoint
-from .._on_host.rank.probes import Probes, Request
 from .declaration import Workload
-from .memory.boots import BootLog
 from .memory.budget import Budget, Share
 from .memory.estimate import Demand
 from .observed import Observed
-from .placed import Host, Overlays, Placed
+from .placed import Placed
 
 
 @dataclass(frozen=True)
@@ -212,101 +208,3 @@ class Facts:
     kv: Mapping[str, Any]
     startup_limit_s: float
     observed: Observed
-
-
-class Engine(Protocol):
-    """Decisions alone: plain data in, plain data out."""
-
-    @property
-    def spec(self) -> EngineSpec: ...
-
-    def default_layers(self) -> tuple[Layer, Layer]:
-        """The lowest layers of flags and of variables: what is good on GB10."""
-
-    def image_facts(self, reference: str) -> dict[str, str | None]:
-        """What an image's name is known for: ``reference``, and where known ``family`` and ``release``."""
-
-    def propose(
-        self, checkpoint: Checkpoint, names_image: bool, names_template: bool
-    ) -> tuple[Proposal | None, list[Finding]]:
-        """How a model without a recipe would be served, by its checkpoint (`_facts.models.checkpoint`), and what stands
-        against it; None where the engine can't tell. names_image, names_template: the service brings its own."""
-
-    def draft(self, flags: Mapping[str, object]) -> str | None:
-        """The hub's id of the draft model that the flags ask for."""
-
-    def adapters(self, flags: Mapping[str, object]) -> Sequence[str]:
-        """Folders of the host and hub ids of adapters that the flags ask for, by their paths or ids."""
-
-    def problems(self, placed: Placed) -> Iterable[Finding]:
-        """What can't be, before flags are decided."""
-
-    def overlays(self, placed: Placed) -> Overlays:
-        """Files of the engine's own that its container needs."""
-
-    def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
-        """The options: what is written, and what follows from the placement."""
-
-    def group_problems(self, placed: Placed) -> Iterable[Finding]:
-        """Why it can't be on these hosts together; placed has its flags."""
-
-    def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
-        """A rank's variables from its place in a group, lowest first."""
-
-    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
-        """Variables that follow from the placement."""
-
-    def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
-        """The model's name for clients."""
-
-    def sequences(self, flags: Mapping[str, Value]) -> int:
-        """How many requests it works on at once; more wait in it."""
-
-    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
-        """How the container of one rank begins."""
-
-    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
-        """The head's launch as it is judged."""
-
-    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
-        """(port, for whom) of what the head opens in its group besides `ranks_port`."""
-
-    def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
-        """How its supervisor sees that it loads, serves and lives; `Joined.command`: as in the container."""
-
-    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
-        """Requests after the first proof."""
-
-    def example(self, kind: str, model: str) -> Example:
-        """What `verify` asks. kind: the recipe's. model: its name for clients."""
-
-    def boot(self, log: str) -> BootLog:
-        """What those lines of a start's log say."""
-
-    def cold_bytes(self, config: Mapping[str, object] | None, flags: Mapping[str, object]) -> int:
-        """By so much the KV pool of a start with cold caches may be smaller, where the pool is what is left."""
-
-    def same_release(self, planned: str, shown: str) -> bool:
-        """Whether both name one release; also where one of them names none that can be compared."""
-
-    def ranks_of(self, fingerprint: str) -> int | None:
-        """How many ranks computed an answer, by its ``system_fingerprint``; None where that does not say."""
-
-    def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
-        """What one rank takes."""
-
-    def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
-        """Options that the memory plan adds. shares: each rank's part of its host."""
-
-    def request(self, facts: Facts) -> dict[str, Any] | None:
-        """What `judge` is asked; None where launches of this engine aren't judged."""
-
-    def judge(self, request: Mapping[str, object], place: Place) -> Sequence[Finding]:
-        """Findings about a launch. place: the service's."""
-
-    def choices(self, flags: Mapping[str, object], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
-        """What a search for faster settings may change. flags: as they are decided now. release: the engine's. users:
-        requests that come at a time. shared: whether their prompts begin alike."""
-
-    def for_host(self, request: Mapping[str, object]) -> dict[str, Any]:
-        """The part of a request that is judged again with what only the host knows."""

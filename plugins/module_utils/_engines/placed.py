@@ -18,7 +18,7 @@ from .declaration import ImageData, ModelData, RecipeData, ServiceData, Tls, Tra
 from .environment import Member
 
 if TYPE_CHECKING:
-    from .interface import Engine
+    from .engine import Engine
 
 
 # Who reaches an endpoint, its host's files and its group.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every engine by the name that a recipe writes, `engine: NAME`."""
 
-from .interface import Engine
+from .engine import Engine
 from .llama_cpp.engine import LlamaCpp
 from .sglang.engine import Sglang
 from .trtllm.engine import TrtLlm

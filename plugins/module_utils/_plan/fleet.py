@@ -17,8 +17,9 @@ from .._base.sizes import gib
 from .._base.slice import Slice, TuningSlice
 from .._engines.decided import Decided
 from .._engines.declaration import ServiceData
+from .._engines.engine import Engine
 from .._engines.environment import Slices
-from .._engines.interface import Engine, Facts, ServiceSizing
+from .._engines.interface import Facts, ServiceSizing
 from .._engines.memory.budget import Budget, plan_hosts
 from .._engines.observed import Observed
 from .._engines.placed import Host, Placed

@@ -8,7 +8,7 @@ from typing import Any
 from .._base.findings import Finding, error
 from .._base.place import Place
 from .._engines.declaration import DraftData, ImageData, ModelData, RecipeData
-from .._engines.interface import Engine
+from .._engines.engine import Engine
 from .._facts.models.gguf_files import meant
 
 

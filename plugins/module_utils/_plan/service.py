@@ -14,8 +14,8 @@ from .._base.place import Place
 from .._base.schema import check
 from .._base.sizes import quantity
 from .._engines.declaration import ImageData, RecipeData, ServiceData
+from .._engines.engine import Engine
 from .._engines.environment import Slices, group_environment
-from .._engines.interface import Engine
 from .._engines.placed import Host, Overlays, Placed
 from .._engines.recipes.overlays import plan_overlays
 from .._engines.recipes.recipe import Library, environment_problems, flag_problems, image_problems, old_image_keys

@@ -173,7 +173,7 @@ def needs(
 ) -> Needs:
     """``needs``: files that must be there, bytes that will be written, ports that will be taken.
 
-    requests: by service what is judged again with what only the host knows (`_engines.interface.Engine.for_host`).
+    requests: by service what is judged again with what only the host knows (`_engines.engine.Engine.for_host`).
     named: paths that are looked up besides, for the names that settings have on the host.
     parts: the other parts of the host's slice.
     """

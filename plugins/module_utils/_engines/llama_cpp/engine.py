@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""llama.cpp as an engine (`_engines.interface.Engine`)."""
+"""llama.cpp as an engine (`_engines.engine.Engine`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,21 +10,23 @@ from ..._base.layers import Layer, Value
 from ..._base.place import Place
 from ..._facts.models.checkpoint import Checkpoint
 from ..._on_host.rank.probes import Probes, Request
-from ..interface import Launch, Proposal, ServiceSizing
+from ..engine import Engine
+from ..interface import Proposal, ServiceSizing
 from ..memory.budget import Share
 from ..observed import Observed
 from ..placed import Host, Placed
-from ..plain import Plain
 from ..reports import reported
 from . import launch, lint, probes, propose, sizing
 from .boot_log import parse_boot_log
 from .catalogue import RPC_CACHE, SPEC
+from .launch import KINDS, slots
 
 
-class LlamaCpp(Plain):
+class LlamaCpp(Engine):
     spec = SPEC
     flags = staticmethod(launch.flags)
     boot = staticmethod(parse_boot_log)
+    launch = staticmethod(launch.launch)  # last: it hides the module
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("llama_cpp_flags"), Layer("default", {})
@@ -52,8 +54,8 @@ class LlamaCpp(Plain):
                 repository=draft["repository"],
             )
         kind = placed.recipe["kind"]
-        if kind not in launch.KINDS:
-            yield worded.error("llama-kind", placed.place.below("kind"), found=kind, kinds=", ".join(launch.KINDS))
+        if kind not in KINDS:
+            yield worded.error("llama-kind", placed.place.below("kind"), found=kind, kinds=", ".join(KINDS))
 
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
         mode = placed.flags["split-mode"].value if "split-mode" in placed.flags else "layer"
@@ -71,10 +73,7 @@ class LlamaCpp(Plain):
         return str(flags["alias"].value).partition(",")[0]
 
     def sequences(self, flags: Mapping[str, Value]) -> int:
-        return launch.slots({name: value.value for name, value in flags.items()})
-
-    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
-        return launch.launch(placed, flags, rank)
+        return slots({name: value.value for name, value in flags.items()})
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         return probes.probes(placed, self.served_name(placed, flags))

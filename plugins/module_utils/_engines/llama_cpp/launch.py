@@ -91,14 +91,14 @@ def _from_placement(placed: Placed) -> Layer:
     return Layer("computed", values, reasons)
 
 
-def launch(placed: Placed, decided: Mapping[str, Value], rank: int) -> Launch:
+def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
     """The head calls the other ranks, each at its address in the group: an RPC server asks nobody who he is."""
     port = ranks_port(placed.port)
     if rank:
         words = ["--host", placed.addresses[rank], "--port", str(port), "--cache"]
         # It handles no signal, and a container's first process is spared those: it would be waited for in vain.
         return Launch(words, _program(placed, "rpc-server"), stop_signal="SIGKILL")
-    values = placed.filled(decided)
+    values = placed.filled(flags)
     if placed.is_group:
         values["rpc"] = ",".join(f"{address}:{port}" for address in placed.addresses[1:])
     return Launch([*words_of(values)], _program(placed, "llama-server"))

@@ -24,7 +24,8 @@ from ..._base.sizes import quantity
 from ..._facts.models.facts import config_name, model_of
 from ..._facts.models.purpose import CHAT
 from ..declaration import RecipeData
-from ..interface import Engine, EngineSpec
+from ..engine import Engine
+from ..interface import EngineSpec
 from ..normal_form import normal_options
 from ..registry import DEFAULT, ENGINES
 from ..vllm.catalogue.releases import load

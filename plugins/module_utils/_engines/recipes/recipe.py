@@ -29,7 +29,8 @@ from ..._facts.models.gguf import of_another_size
 from ..._facts.models.gguf_files import meant
 from ..._stores.weights.reading import indexed_bytes
 from ..declaration import ImageData, ModelData, OverlayData, RecipeData
-from ..interface import Engine, EngineSpec
+from ..engine import Engine
+from ..interface import EngineSpec
 from ..normal_form import normal_reasons
 from ..registry import DEFAULT, ENGINES
 from .spec import recipe_spec

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""SGLang as an engine (`_engines.interface.Engine`)."""
+"""SGLang as an engine (`_engines.engine.Engine`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,12 +9,11 @@ from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
 from ..._base.place import Place
 from ..._on_host.rank.probes import Probes, Request
-from ..interface import Launch
+from ..engine import Engine, divided
 from ..interface import ServiceSizing as AnySizing
 from ..observed import Observed
 from ..options import Judged, judge
 from ..placed import Placed
-from ..plain import Plain, divided
 from ..reports import reported
 from . import catalogue, launch, probes, sizing
 from .boot_log import parse_boot_log
@@ -23,13 +22,14 @@ from .catalogue import PIPELINE, SPEC, TENSOR
 _BY = Judged("sglang", "SGLang", "sglang/srt/server_args.py")
 
 
-class Sglang(Plain):
+class Sglang(Engine):
     spec = SPEC
     problems = staticmethod(launch.problems)
     flags = staticmethod(launch.flags)
     group_layers = staticmethod(launch.group_layers)
     boot = staticmethod(parse_boot_log)
     memory_flags = staticmethod(sizing.memory_flags)
+    launch = staticmethod(launch.launch)  # last: it hides the module
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("sglang_flags"), default_layer("offline_env")
@@ -42,9 +42,6 @@ class Sglang(Plain):
 
     def sequences(self, flags: Mapping[str, Value]) -> int:
         return sizing.sequences({name: value.value for name, value in flags.items()})
-
-    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
-        return launch.launch(placed, flags, rank)
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         return probes.probes(placed, flags, self.served_name(placed, flags))

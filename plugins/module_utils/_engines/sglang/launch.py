@@ -57,10 +57,10 @@ def _from_placement(placed: Placed) -> Layer:
     return Layer("computed", values, reasons)
 
 
-def launch(placed: Placed, decided: Mapping[str, Value], rank: int) -> Launch:
+def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
     """A rank that is not the head answers on its port that it is there (engine.py, launch_dummy_health_check_server):
     to its own host alone."""
-    values = placed.filled(decided)
+    values = placed.filled(flags)
     if placed.is_group:
         address = f"{placed.addresses[0]}:{ranks_port(placed.port)}"
         values |= {"nnodes": len(placed.hosts), "node-rank": rank, "dist-init-addr": address}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""TensorRT-LLM as an engine (`_engines.interface.Engine`)."""
+"""TensorRT-LLM as an engine (`_engines.engine.Engine`)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,12 +12,12 @@ from ..._base.place import Place
 from ..._facts.models.purpose import CHAT
 from ..._on_host.rank.probes import Probes, Request
 from .. import openai, ray
-from ..interface import Launch, ServiceSizing
+from ..engine import Engine
+from ..interface import ServiceSizing
 from ..memory.boots import BootLog
 from ..observed import Observed
 from ..options import Judged, judge
 from ..placed import Placed
-from ..plain import Plain
 from ..reports import reported
 from . import catalogue, launch, sizing
 from .catalogue import SPEC
@@ -32,13 +32,14 @@ _OTHERWISE = (
 _WARM_UP_WORDS, _WARM_UP_TOKENS = 256, 16
 
 
-class TrtLlm(Plain):
+class TrtLlm(Engine):
     spec = SPEC
     problems = staticmethod(launch.problems)
     flags = staticmethod(launch.flags)
     group_problems = staticmethod(launch.group_problems)
     group_layers = staticmethod(launch.group_layers)
     memory_flags = staticmethod(sizing.memory_flags)
+    launch = staticmethod(launch.launch)  # last: it hides the module
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("trtllm_flags"), default_layer("offline_env")
@@ -51,9 +52,6 @@ class TrtLlm(Plain):
 
     def sequences(self, flags: Mapping[str, Value]) -> int:
         return sizing.sequences({name: value.value for name, value in flags.items()})
-
-    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
-        return launch.launch(placed, flags, rank)
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         """Its Prometheus text counts no tokens and is there only where an option asks for it (openai_server.py), so

@@ -17,10 +17,10 @@ from ..._base.layers import Layer, Value, merge
 from ..._base.place import Place
 from ..._facts.models.purpose import CHAT
 from .. import ray
+from ..engine import divided
 from ..interface import Launch
 from ..options import first_of, words_of
 from ..placed import Host, Placed
-from ..plain import divided
 from .catalogue import EXTRA, PIPELINE, TENSOR
 
 _PROGRAM, _FILE = "trtllm-serve", "/tmp/gb10-trtllm.yml"
@@ -54,12 +54,12 @@ def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
     return merge([*written, Layer("computed", values, reasons)])
 
 
-def launch(placed: Placed, decided: Mapping[str, Value], rank: int) -> Launch:
+def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
     """Its options have underscores. By the model's repository, for a folder's name would be the model's for clients.
 
     Over several hosts each container is a node of Ray, and the head's starts it.
     """
-    values = placed.filled(decided)
+    values = placed.filled(flags)
     extra = values.pop(EXTRA, None) or {}
     written = {name.replace("-", "_"): value for name, value in values.items()}
     text = json.dumps(extra, sort_keys=True, separators=(",", ":"))

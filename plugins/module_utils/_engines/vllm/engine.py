@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""vLLM as an engine (`_engines.interface.Engine`)."""
+"""vLLM as an engine (`_engines.engine.Engine`)."""
 
 import math
 import re
@@ -10,11 +10,10 @@ from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
 from ..._base.sizes import quantity
-from ..._facts.models.checkpoint import Checkpoint
 from ..._facts.models.config import ConfigJson
 from ..._on_host.rank.probes import Probes
-from .. import openai
-from ..interface import Choice, Facts, Launch, Proposal
+from ..engine import Engine
+from ..interface import Facts
 from ..memory.budget import Share
 from ..placed import Placed
 from . import adapters, choices, launch, lint_request, parallel, placement, probes, propose, sizing
@@ -26,7 +25,7 @@ from .text.flags import draft_repository
 from .text.image_facts import image_of
 
 
-class Vllm:
+class Vllm(Engine):
     spec = SPEC
     draft = staticmethod(draft_repository)
     overlays = staticmethod(placement.key_check)
@@ -38,11 +37,15 @@ class Vllm:
     judged_launch = staticmethod(launch.judged_launch)
     listens = staticmethod(launch.listens)
     warm_up = staticmethod(probes.warm_up)
-    example = staticmethod(openai.example)
     boot = staticmethod(parse_boot_log)
     size = staticmethod(sizing.size_service)
     judge = staticmethod(lint_request.lint)
     for_host = staticmethod(lint_request.on_host)
+    # last, since each hides the module of its name
+    propose = staticmethod(propose.propose)
+    adapters = staticmethod(adapters.sources)
+    launch = staticmethod(launch.launch)
+    choices = staticmethod(choices.choices)
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("flags"), default_layer("env")
@@ -54,23 +57,12 @@ class Vllm:
         known = {"family": None if image.unknown else image.family, "release": image.vllm}
         return {"reference": reference, **{key: value for key, value in known.items() if value is not None}}
 
-    def propose(
-        self, checkpoint: Checkpoint, names_image: bool, names_template: bool
-    ) -> tuple[Proposal | None, list[Finding]]:
-        return propose.propose(checkpoint, names_image, names_template)
-
-    def adapters(self, flags: Mapping[str, object]) -> Sequence[str]:
-        return adapters.sources(flags)
-
     def problems(self, placed: Placed) -> Iterable[Finding]:
         return [*placement.own_middleware(placed), *placement.foreign_image(placed), *placement.traces(placed)]
 
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
         release, shape = placed.image["release"], placement.shape(placed)
         return parallel.problems(placed.place, placed.port, len(placed.hosts), placed.flags, release, shape)
-
-    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
-        return launch.launch(placed, flags, rank)
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         asks, open_ray = placement.uses_ray(placed), OPEN_RAY in placed.silence
@@ -102,6 +94,3 @@ class Vllm:
     def request(self, facts: Facts) -> dict[str, Any] | None:
         config = facts.sizing.config if isinstance(facts.sizing, sizing.VllmSizing) else None
         return lint_request.head_request(facts, config)
-
-    def choices(self, flags: Mapping[str, object], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
-        return choices.choices(flags, release, users, shared)

@@ -187,9 +187,9 @@ def variables(placed: Placed, written: Mapping[str, Value]) -> Layer:
     return Layer("computed", values, reasons)
 
 
-def served_name(placed: Placed, decided: Mapping[str, Value]) -> str:
+def served_name(placed: Placed, flags: Mapping[str, Value]) -> str:
     """The name that clients ask for: vLLM's first served name, or else the repository."""
-    if "served-model-name" not in decided:
+    if "served-model-name" not in flags:
         return str(placed.model["repository"])
-    names = decided["served-model-name"].value
+    names = flags["served-model-name"].value
     return str(names[0] if isinstance(names, list) else names)

@@ -10,7 +10,7 @@ from ..._base import worded
 from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._base.received import Foreign, one_line
-from ..._engines.interface import Engine
+from ..._engines.engine import Engine
 from ..._on_host.rank.causes import explained
 from .service import changed_by, silence
 

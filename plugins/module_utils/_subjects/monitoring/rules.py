@@ -46,7 +46,7 @@ class Alert:
 @dataclass(frozen=True)
 class Forecast:
     """A service whose speed is forecast. twins: what it has in common with those that serve the same. series: of its
-    engine. counts_at_end: as `_engines.interface.EngineSpec`."""
+    engine. counts_at_end: as `_engines.engine.EngineSpec`."""
 
     service: str
     host: str

@@ -32,11 +32,9 @@ _MOST_KERNELS = 8
 LINES = "|".join([*(pattern for pattern, _read in _LINES.values()), *_KERNELS.values()])
 
 
-def parse_boot_log(text: str) -> BootLog:
+def parse_boot_log(log: str) -> BootLog:
     """The figures in a start's log, whatever stands around them."""
-    found = {name: (re.findall(pattern, text), read) for name, (pattern, read) in _LINES.items()}
-    kernels = dict.fromkeys(
-        f"{name} {kind}" for kind, pattern in _KERNELS.items() for name in re.findall(pattern, text)
-    )
+    found = {name: (re.findall(pattern, log), read) for name, (pattern, read) in _LINES.items()}
+    kernels = dict.fromkeys(f"{name} {kind}" for kind, pattern in _KERNELS.items() for name in re.findall(pattern, log))
     shown = ", ".join([*kernels][:_MOST_KERNELS]) or None
     return BootLog(kernels=shown, **{name: read(values[-1]) for name, (values, read) in found.items() if values})
