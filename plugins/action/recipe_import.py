@@ -4,7 +4,6 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
 from ansible.errors import AnsibleActionFail
 
 from ..module_utils import api
@@ -15,7 +14,7 @@ from ..module_utils._engines.recipes.formats import own_name
 from ..module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
 from ..module_utils._stores.weights.hub_api import HubApi
 from ..plugin_utils._documented import OnController
-from ..plugin_utils._own_recipes import recipes_folder, write_new
+from ..plugin_utils._own_recipes import as_yaml, recipes_folder, write_new
 from ..plugin_utils._screen import warn
 
 # A recipe has some kilobytes.
@@ -37,10 +36,9 @@ class ActionModule(OnController):
             warn(sentence)
         if imported["recipe"] is None:
             raise AnsibleActionFail(f"nothing was written: {theirs} can't be imported, for the reasons above")
-        body = yaml.safe_dump(imported["recipe"], sort_keys=False, allow_unicode=True, width=120)
-        head = f"# Imported from {theirs.name}. Edit it: it is yours. docs/how-to/recipes.md explains each key.\n"
+        text = as_yaml(imported["recipe"], f"Imported from {theirs.name}")
         path = folder / f"{name}.yml"
-        diff = write_new({path: f"---\n{head}{body}"}, "recipe_import_folder", dry=self._task.check_mode)
+        diff = write_new({path: text}, "recipe_import_folder", dry=self._task.check_mode)
         self._ask_hub(imported["recipe"]["model"], folder.parent)
         return {"changed": True, "path": str(path), "sentences": imported["sentences"], "diff": diff}
 

@@ -10,9 +10,7 @@ description:
   - Warns of each thing that is not carried over, and keeps the words in C(status.left_out) of the recipe. Plans with
     that recipe warn until its owner has taken the words out.
   - A file that is there is never overwritten. A folder that is not there is made.
-extends_documentation_fragment:
-  - gb10.fleet.attributes.changes
-  - gb10.fleet.attributes.on_controller
+extends_documentation_fragment: [gb10.fleet.attributes.changes, gb10.fleet.attributes.on_controller]
 options:
   file:
     description: The other project's recipe. A relative path begins in the folder where Ansible was called.
@@ -33,13 +31,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-path:
-  description: The recipe's file.
-  returned: success
-  type: str
-sentences:
-  description: What was not carried over and what else is to be seen to, one sentence each.
-  returned: success
-  type: list
-  elements: str
+path: {description: The recipe's file., returned: success, type: str}
+sentences: {description: What was not carried over., returned: success, type: list, elements: str}
 """

@@ -10,14 +10,10 @@ description:
   - Fails when a recipe has an error, unless its status is C(known-bad).
 options:
   folders:
-    description:
-      - Folders of recipes, looked through before the shipped one.
-      - Without it, the folder C(recipes) of each inventory that has one.
+    description: Folders of recipes before the shipped one. Without it, the folder C(recipes) of each inventory.
     type: list
     elements: path
-extends_documentation_fragment:
-  - gb10.fleet.attributes.reads_only
-  - gb10.fleet.attributes.on_controller
+extends_documentation_fragment: [gb10.fleet.attributes.reads_only, gb10.fleet.attributes.on_controller]
 """
 
 EXAMPLES = r"""
@@ -33,23 +29,10 @@ recipes:
   type: list
   elements: dict
   contains:
-    name:
-      description: The recipe.
-      type: str
-    file:
-      description: Where it is written.
-      type: str
-    status:
-      description: Its own word.
-      type: str
-    passed:
-      description: Whether it has no error, and is not known to be bad.
-      type: bool
-    findings:
-      description: What the plan says of it.
-      type: list
-      elements: dict
-    row:
-      description: Its row of the plan's table on the hosts of the inventory; V(null) where they are too few.
-      type: dict
+    name: {description: The recipe., type: str}
+    file: {description: Where it is written., type: str}
+    status: {description: Its own word., type: str}
+    passed: {description: "Whether it has no error, and is not known to be bad.", type: bool}
+    findings: {description: What the plan says of it., type: list, elements: dict}
+    row: {description: Its row of the plan's table; V(null) where the inventory has too few hosts., type: dict}
 """

@@ -9,9 +9,7 @@ description:
     reason of each value as a comment, and the config.json beside it. Edit and keep both.
   - The hub's answer is kept beside the inventory, so that plans need no hub.
   - A file that is there is never overwritten.
-extends_documentation_fragment:
-  - gb10.fleet.attributes.changes
-  - gb10.fleet.attributes.on_controller
+extends_documentation_fragment: [gb10.fleet.attributes.changes, gb10.fleet.attributes.on_controller]
 options:
   model:
     description: The hub's id of the model, C(organisation/name), of GGUF files C(organisation/name:Q4_K_M).
@@ -39,13 +37,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-path:
-  description: The recipe's file.
-  returned: success
-  type: str
-sentences:
-  description: What stands against the model, one sentence each.
-  returned: success
-  type: list
-  elements: str
+path: {description: The recipe's file., returned: success, type: str}
+sentences: {description: What stands against the model., returned: success, type: list, elements: str}
 """

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
 from ansible.errors import AnsibleActionFail
 
 from ..module_utils._base.own_files import replace_file, unwritten
@@ -22,6 +23,12 @@ def recipes_folder(named: str | None, variables: Mapping[str, Any], variable: st
         "nothing was written: it is not said where the recipe goes; expected: one inventory, or a folder; do this: "
         f"write -i inventories/site, or -e {variable}=inventories/site/recipes"
     )
+
+
+def as_yaml(recipe: Mapping[str, Any], origin: str) -> str:
+    """A recipe's file. origin: in words."""
+    body = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, width=120)
+    return f"---\n# {origin}. Edit it: it is yours. docs/how-to/recipes.md explains each key.\n{body}"
 
 
 def write_new(texts: Mapping[Path, str], variable: str, *, dry: bool) -> list[dict[str, str]]:

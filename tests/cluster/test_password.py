@@ -38,7 +38,17 @@ COMMANDS = {
     "remove": ("--limit", "spark-2,spark-3", "--check"),
 }
 # They touch no host; and the timer's own check can't ask anybody: it needs the rule that `doctor` names.
-WITHOUT = {"recipe_import", "recipe_lint", "recipe_new", "drift_timer", "bundle", "explain", "export", "publish"}
+WITHOUT = {
+    "recipe_import",
+    "recipe_lint",
+    "recipe_new",
+    "shelf",
+    "drift_timer",
+    "bundle",
+    "explain",
+    "export",
+    "publish",
+}
 # Their own labs give the same password: tests/newcomer, molecule/bench, tests/tune and tests/pull.
 ELSEWHERE = {"init", "try", "bench", "tune", "pull"}
 

@@ -152,6 +152,7 @@ IO = {
     "_host/probe": "reads the host",
     "_on_host/rank": "supervises a rank on its host",
     "_engines/recipes/kept_models.py": "reads models' files, and keeps what they say beside the inventory",
+    "_engines/recipes/shelf.py": "reads what was taken of sources",
     "_engines/recipes/recipe.py": "reads recipes and their configs",
     "_engines/recipes/overlays.py": "reads the files that a recipe lays over others",
     "_subjects/services/reading.py": "reads our units' files",

@@ -22,7 +22,6 @@ INSTEAD = {
     "told said say says saying tell tells telling teller": "output, message, reported, status, log, notify, broadcast",
     "door doors": "opening, allowed port, entry point",
     "lay lays laid": "layout, arrange, merge, build",
-    "shelf shelves": "folder",
     "forgive forgiven forgives": "restore_budget",
     "spoil spoilt": "corrupt, invalid",
     "came": "received, arrived",

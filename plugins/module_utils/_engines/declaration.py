@@ -115,6 +115,16 @@ class StatusData(TypedDict):
     left_out: NotRequired[list[str]]
 
 
+class OriginData(TypedDict):
+    """Where a recipe of a source comes from. when: the day of its import."""
+
+    url: str
+    commit: str | None
+    file: str
+    sha256: str
+    when: str
+
+
 class MountData(TypedDict):
     source: str
     target: str
@@ -141,6 +151,7 @@ class RecipeData(TypedDict):
     status: StatusData
     measured: list[Measured]
     sources: list[str]
+    origin: NotRequired[OriginData]
 
 
 # A service -----------------------------------------------------------------------------------------------------------

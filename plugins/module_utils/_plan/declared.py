@@ -24,6 +24,8 @@ from .._base.place import Place
 from .._base.schema import Spec, check
 from .._engines.declaration import ServiceData
 from .._engines.placed import Host
+from .._engines.recipes.shelf import VARIABLE as RECIPE_SOURCES
+from .._engines.recipes.shelf import read_sources_of
 from .._engines.recipes.spec import ENVIRONMENT, FLAGS
 from .._subjects.firewall import plan as firewall
 from .._subjects.fleet.subject import Declarations, DeclareContext, declare
@@ -38,7 +40,10 @@ _OF_THE_FLEET = (
     *(subject.variable for subject in FLEET_SUBJECTS if subject.spec is not None),
 )
 # Of the fleet, of a host, of a run (extra variables).
-VARIABLES = (*_OF_THE_FLEET, "fleet_recipe_dirs", "fleet_name", "fleet_host", "fleet_lock_file", "fleet_plan_format")
+VARIABLES = (
+    *(*_OF_THE_FLEET, "fleet_recipe_dirs", RECIPE_SOURCES),
+    *("fleet_name", "fleet_host", "fleet_lock_file", "fleet_plan_format"),
+)
 # How like ours the parts of a name are that is taken for a slip, by difflib.
 _NEAR = 0.8
 # What people write beside ansible_host, and nothing else reads.
@@ -84,7 +89,7 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     """
     findings = [*_unknown_variables(inventory), *_no_services(inventory)]
     folder, hosts = Path(inventory["folder"]), _hosts(inventory, findings)
-    written = {key: _of_the_fleet(key, inventory, findings) for key in ("fleet_name", *_OF_THE_FLEET)}
+    written = {key: _of_the_fleet(key, inventory, findings) for key in ("fleet_name", RECIPE_SOURCES, *_OF_THE_FLEET)}
     closed, drift = _firewall(written["fleet_firewall"], findings), _drift(written["fleet_drift"], findings)
     name, problems = check(NAME, _written_or(written["fleet_name"], _folder_name(folder)), Place(variable="fleet_name"))
     tls, wrong = check(TLS, _written_or(written["fleet_tls"], NONE), Place(variable="fleet_tls"))
@@ -93,7 +98,7 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     fleet, refused = declare(FLEET_SUBJECTS, written, context, taken_ports(hosts, services))
     encrypted = [*(service["tls"] for service in services.values()), *(claims.tls for claims in fleet.claims)]
     ca = authority(folder) if any(certificate and certificate["ca"] for certificate in encrypted) else None
-    findings += [*problems, *wrong, *unusable, *refused]
+    findings += [*problems, *wrong, *unusable, *refused, *read_sources_of(written[RECIPE_SOURCES])[1]]
     return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, fleet), findings
 
 

@@ -11,6 +11,7 @@ from .._base.findings import did_you_mean
 from .._base.forms import forms
 from .._base.gb10 import data_file
 from .._base.schema import Spec, expectation
+from .._engines.recipes.shelf import SOURCES
 from .._engines.recipes.spec import recipe_spec
 from .._engines.registry import DEFAULT, ENGINES
 from .._facts.builds.build import BUILD
@@ -44,9 +45,14 @@ class Key:
 def inventory_spec() -> Spec:
     fleet = {subject.name: subject.spec for subject in FLEET_SUBJECTS if subject.spec is not None}
     own: dict[str, Spec] = {"host": HOST, "fabric": FABRIC, "firewall": FLEET, "drift": DRIFT, "tls": TLS}
-    return forms("inventory", services={**SERVICES, "values": SERVICE}, inventory_name=NAME, **own, **fleet)[
-        "inventory"
-    ]
+    return forms(
+        "inventory",
+        services={**SERVICES, "values": SERVICE},
+        inventory_name=NAME,
+        recipe_sources=SOURCES,
+        **own,
+        **fleet,
+    )["inventory"]
 
 
 def any_recipe() -> Spec:

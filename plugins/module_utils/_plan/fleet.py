@@ -87,7 +87,7 @@ def plan_fleet(
     """
     findings = _Findings()
     findings.add(observed.findings)
-    findings.add(recipe for recipe in of_recipes if recipe.rule == "recipe-folder")
+    findings.add(recipe for recipe in of_recipes if recipe.rule in ("recipe-folder", "recipe-source"))
     declared, problems = read_declaration(inventory)
     findings.add(problems)
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)

@@ -58,15 +58,14 @@ def lint_recipes(
     for name in sorted(library.recipes):
         recipe = library.recipes[name]
         wanted = min(recipe.data["host_counts"])
-        plan = _plan(recipe, library, [{}] * wanted)
+        plan = planned_alone(recipe, library, [{}] * wanted)
         found = [_at_home(row, recipe) for row in plan["findings"]]
         findings = ordered([*by_file.pop(str(recipe.path), []), *found])
         status = recipe.data["status"]["state"]
         row: SummaryRow | None = plan["summary"][0]
         if owned is not None:
-            # those with most memory, since a rank takes as much on each
-            mine = sorted(owned.values(), key=lambda item: -int(item.get("memory_kib", 1 << 62)))[:wanted]
-            plan = plan if not any(mine) else _plan(recipe, library, mine)
+            mine = largest(owned.values(), wanted)
+            plan = plan if not any(mine) else planned_alone(recipe, library, mine)
             row = plan["summary"][0] if len(mine) == wanted else None
         passed = status != _BAD and not _has_error(findings)
         verdicts.append(Verdict(name, str(recipe.path), status, passed, findings, row))
@@ -75,11 +74,20 @@ def lint_recipes(
     return verdicts
 
 
-def _plan(recipe: Recipe, library: Library, settings: Sequence[Mapping[str, object]]) -> Plan:
-    """A plan with this recipe alone. settings: ``fleet_host`` of each of its hosts."""
+def largest(owned: Iterable[Mapping[str, Any]], wanted: int) -> list[Mapping[str, Any]]:
+    """``fleet_host`` of those with most memory, since a rank takes as much on each."""
+    return sorted(owned, key=lambda item: -int(item.get("memory_kib", 1 << 62)))[:wanted]
+
+
+def planned_alone(
+    recipe: Recipe, library: Library, settings: Sequence[Mapping[str, object]], context: int | None = None
+) -> Plan:
+    """A plan with this recipe alone. settings: ``fleet_host`` of each of its hosts. context: the owner's, in tokens."""
     hosts = [f"host-{number}" for number in range(1, len(settings) + 1)]
     # what a service has to trust it with is its owner's to decide, and who guards the port of an engine without a key
     service: dict[str, Any] = {"recipe": recipe.name, "hosts": hosts, "port": 8000, "trust": [*TRUST]}
+    if context:
+        service["workload"] = {"max_model_len": context}
     if not ENGINES[recipe.data["engine"]].spec.key.target:
         service["open"] = True
     variables: dict[str, Any] = {"fleet_services": {SERVICE: service}}

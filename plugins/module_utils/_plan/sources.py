@@ -12,6 +12,7 @@ from .._base.plan import Plan
 from .._engines.observed import Observed, read_observed
 from .._engines.recipes.kept_models import read_kept
 from .._engines.recipes.recipe import Library, load_all
+from .._engines.recipes.shelf import VARIABLE, on_shelf
 from .._stores.lock.file import NAME, read
 from .._stores.lock.lock import Lock
 from .fleet import plan_fleet
@@ -90,7 +91,9 @@ def read_sources(
     folder = Path(inventory["folder"])
     folders = _recipe_folders(inventory, folder) if recipes is None else recipes
     library, of_recipes = load_all([*folders, SHIPPED_RECIPES])
-    library = replace(library, checkpoints=read_kept(folder, note))
+    of_others, problems = on_shelf(folder, _written(inventory, VARIABLE, None), note)
+    library = replace(library, recipes={**of_others, **library.recipes}, checkpoints=read_kept(folder, note))
+    of_recipes = [*of_recipes, *problems]
     lock_file = folder / str(_written(inventory, "fleet_lock_file", NAME))
     return Sources(inventory, library, of_recipes, read_observed(folder), read(lock_file), lock_file)
 

@@ -8,6 +8,7 @@ privileged containers, and what the plan decides itself.
 """
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -76,6 +77,8 @@ def import_recipe(source: object, name: str) -> tuple[RecipeData | None, list[Fi
     if not isinstance(source, Mapping):
         expected = "a recipe of eugr, sparkrun, NVIDIA or vLLM, a compose file or a docker run line"
         return None, [error("import-format", name, found=describe(source), expected=expected)]
+    if isinstance(source.get("status"), Mapping) and isinstance(source.get("image"), Mapping):
+        return _of_ours(source, name)
     try:
         project, source = as_known(source)
     except FleetError as problem:
@@ -94,6 +97,18 @@ def import_recipe(source: object, name: str) -> tuple[RecipeData | None, list[Fi
     if recipe is not None and findings:
         recipe["status"]["left_out"] = [one_line(finding.sentence(), _MOST_WORDS) for finding in ordered(findings)]
     return recipe, ordered([*findings, *problems])
+
+
+def _of_ours(source: Mapping[Any, Any], name: str) -> tuple[RecipeData | None, list[Finding]]:
+    """A recipe in our form. That it was tested is not our word, and the rules that its author silences speak here."""
+    status: Mapping[Any, Any] = source["status"]
+    written = {key: value for key, value in source.items() if key not in ("silence", "origin")} | {"name": name}
+    if status.get("state") == "tested":
+        written["status"] = {**status, "state": "reported"}
+    recipe, problems = parse(written, Place(recipe=name, thing=name))
+    silenced = source.get("silence") or ()
+    found = [warning("import-left-out", f"{name}.silence", found=one_line(str([*silenced])), remedy="see why")]
+    return recipe, ordered([*(found if silenced else ()), *problems])
 
 
 def _unknown_keys(source: Mapping[str, object], spec: Mapping[str, Spec], name: str) -> Iterator[Finding]:
@@ -210,7 +225,7 @@ def _of_catalogued(
 def _summary(theirs: Mapping[str, Any], repository: str) -> str:
     described = theirs.get("description") or theirs.get("metadata", {}).get("description") or theirs.get("name")
     words = " ".join(str(described or repository).split()).rstrip("\\ ") or repository
-    return textwrap.shorten(words, _MOST_SUMMARY, placeholder=" ...")
+    return one_line(textwrap.shorten(words, _MOST_SUMMARY, placeholder=" ..."))
 
 
 def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> tuple[str | None, dict[str, Any]]:
@@ -223,10 +238,8 @@ def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> t
     if words is None:
         return None, {}
     start = next((at + 2 for at in range(len(words)) if words[at : at + 2] == ["vllm", "serve"]), None)
-    operators = sorted({"&&", "||", "|", ";", "&"} & set(words))
-    if start is None or operators:
-        found = f"a program with {operators[0]}" if operators else "no vllm serve"
-        place, expected = f"{name}.command", "one command that begins with vllm serve"
+    if start is None:
+        found, place, expected = "no vllm serve", f"{name}.command", "one command that begins with vllm serve"
         findings.append(error("import-command", place, found=found, expected=expected))
         return None, {}
     model, flags = read_flags(words[start:], load())
@@ -245,9 +258,13 @@ def _words(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> lis
             error("import-placeholder", place, found=found, expected="a value in defaults", remedy=f"add {placeholder}")
         )
     try:
+        parts = shlex.shlex(text.replace("\\\n", " ").strip(), posix=True, punctuation_chars=";|&")
+        parts.whitespace_split = True
+        if operators := [word for word in parts if set(word) <= set(";|&")]:
+            raise ValueError(f"a program with {operators[0]}")
         return words_of(text)
     except ValueError as cause:
-        findings.append(error("import-command", place, found=str(cause), expected="a shell command"))
+        findings.append(error("import-command", place, found=str(cause), expected="one shell command"))
         return None
 
 

@@ -78,12 +78,10 @@ def behind_program(
 ) -> tuple[list[str] | None, list[Finding]]:
     """What follows a program in a command; None, with an error, where it is something else. programs: as one may write
     them, the usual one first."""
-    operators = sorted({"&&", "||", "|", ";", "&"} & set(words))
     bare = [word.rpartition("/")[2] for word in words]
     for begins in (program.split() for program in programs):
         for at in range(len(words)):
-            if not operators and bare[at : at + len(begins)] == begins:
+            if bare[at : at + len(begins)] == begins:
                 return words[at + len(begins) :], []
-    found = f"a program with {operators[0]}" if operators else f"no {programs[0]}"
-    expected = f"one command that begins with {programs[0]}"
+    found, expected = f"no {programs[0]}", f"one command that begins with {programs[0]}"
     return None, [error("import-command", f"{name}.command", found=found, expected=expected)]

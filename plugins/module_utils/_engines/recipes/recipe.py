@@ -237,11 +237,12 @@ def _left_out(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     left_out = recipe["status"].get("left_out")
     if left_out:
         yield worded.warning(
-            "recipe-left-out",
+            "recipe-left-out/origin" if "origin" in recipe else "recipe-left-out",
             place.below("status", "left_out"),
             left_out=len(left_out),
             other_left_out="thing" if len(left_out) == 1 else "things",
             first_left_out=left_out[0],
+            name=recipe["name"],
         )
 
 
