@@ -10,10 +10,7 @@ description:
   - What can't be carried over is reported, such as patches of the image and what the plan decides itself.
 positional: _input, name
 options:
-  _input:
-    description: The recipe's text, or what YAML makes of it.
-    type: raw
-    required: true
+  _input: {description: "The recipe's text, or what YAML makes of it.", type: raw, required: true}
   name:
     description: The new recipe's name, which is also its file's name without C(.yml).
     type: str

@@ -8,30 +8,19 @@ description:
   - Asks the service's own endpoint from its host, shows the answer, and measures the seconds to its first token and the
     tokens a second after that.
 options:
-  service:
-    description: A service in C(services) of the host's slice of the plan.
-    type: dict
-    required: true
+  service: {description: A service in C(services) of the host's slice of the plan., type: dict, required: true}
   question:
     description: What is asked. Without it the variable C(question) is taken as it was typed, braces included.
     type: str
-  spoken:
-    description: The tokens a second that others report.
-    type: float
+  spoken: {description: The tokens a second that others report., type: float}
   endpoint:
     description: Of the service in C(plan) of M(gb10.fleet.plan). With it a command is shown that asks something.
     type: str
-  end:
-    description: Lines to show below.
-    type: list
-    elements: str
-    default: []
+  end: {description: Lines to show below., type: list, elements: str, default: []}
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 attributes:
-  action:
-    description: Reads the key on the controller, checks what the host answers, and shows it.
-    support: full
+  action: {description: "Reads the key on the controller, checks what the host answers, and shows it.", support: full}
 """
 
 EXAMPLES = r"""
@@ -42,14 +31,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-answer:
-  description: What the model says.
-  returned: success
-  type: str
-first_s:
-  description: Seconds to the first token.
-  returned: success
-  type: float
+answer: {description: What the model says., returned: success, type: str}
+first_s: {description: Seconds to the first token., returned: success, type: float}
 speed:
   description: Tokens a second after the first; V(null) for an answer of one token.
   returned: success

@@ -8,21 +8,10 @@ version_added: 0.2.0
 description:
   - Asks once, and measures when the first and the last token come. M(gb10.fleet.ask) shows it to a person.
 options:
-  url:
-    description: Where the question goes.
-    type: str
-    required: true
-  body:
-    description: The question, as the API has it.
-    type: dict
-    required: true
-  key:
-    description: The API's key.
-    type: str
-    default: ""
-  certificate:
-    description: The file with the certificate that the endpoint shows.
-    type: path
+  url: {description: Where the question goes., type: str, required: true}
+  body: {description: "The question, as the API has it.", type: dict, required: true}
+  key: {description: The API's key., type: str, default: ""}
+  certificate: {description: The file with the certificate that the endpoint shows., type: path}
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """
@@ -35,14 +24,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-answer:
-  description: What the model says.
-  returned: success
-  type: str
-first_s:
-  description: Seconds to the first token.
-  returned: success
-  type: float
+answer: {description: What the model says., returned: success, type: str}
+first_s: {description: Seconds to the first token., returned: success, type: float}
 speed:
   description: Tokens a second after the first; V(null) for an answer of one token.
   returned: success

@@ -10,21 +10,11 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
 attributes:
-  check_mode:
-    description: Says what would be measured, and keeps nothing.
-    support: full
-  diff_mode:
-    description: What is kept is new, so there is no diff.
-    support: none
+  check_mode: {description: "Says what would be measured, and keeps nothing.", support: full}
+  diff_mode: {description: "What is kept is new, so there is no diff.", support: none}
 options:
-  plan:
-    description: C(plan) of M(gb10.fleet.plan).
-    type: dict
-    required: true
-  service:
-    description: A service.
-    type: str
-    required: true
+  plan: {description: C(plan) of M(gb10.fleet.plan)., type: dict, required: true}
+  service: {description: A service., type: str, required: true}
   against:
     description: What it is compared with, another service or itself (measured in turns with it), or the name of an
       earlier run.
@@ -74,35 +64,21 @@ options:
     type: list
     elements: str
     default: []
-  answer:
-    description: Tokens of each answer; 128, with V(owner) 32 where it is left out.
-    type: int
+  answer: {description: "Tokens of each answer; 128, with V(owner) 32 where it is left out.", type: int}
   rounds:
     description: How often each point is measured, at least 4; one more warms up. From 9 on twelve figures have an
       interval by ranks, too.
     type: int
     default: 10
-  hosts:
-    description: The hosts of the run.
-    type: list
-    elements: str
-    required: true
-  folder:
-    description: The folder on the controller that runs are kept in.
-    type: path
-    required: true
-  seen:
-    description: By service, C(seen) of M(gb10.fleet.bench_load).
-    type: dict
+  hosts: {description: The hosts of the run., type: list, elements: str, required: true}
+  folder: {description: The folder on the controller that runs are kept in., type: path, required: true}
+  seen: {description: "By service, C(seen) of M(gb10.fleet.bench_load).", type: dict}
   measured:
     description: Of each of the C(steps) in their order C(figures), C(shown) and C(raw) of
       M(gb10.fleet.bench_load).
     type: list
     elements: dict
-  steps:
-    description: The C(steps) that were measured.
-    type: list
-    elements: dict
+  steps: {description: The C(steps) that were measured., type: list, elements: dict}
 """
 
 EXAMPLES = r"""
@@ -127,13 +103,6 @@ steps:
   returned: with O(seen)
   type: list
   elements: dict
-runs:
-  description: The files that were written.
-  returned: with O(measured)
-  type: list
-  elements: str
-page:
-  description: The page that shows them.
-  returned: with O(measured)
-  type: str
+runs: {description: The files that were written., returned: with O(measured), type: list, elements: str}
+page: {description: The page that shows them., returned: with O(measured), type: str}
 """

@@ -12,17 +12,12 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.measures
 options:
-  load:
-    description: C(load) of one of the C(steps) of M(gb10.fleet.bench).
-    type: dict
-    required: true
+  load: {description: C(load) of one of the C(steps) of M(gb10.fleet.bench)., type: dict, required: true}
   point:
     description: C(point) of the step; without it nothing is sent, and it says what it would measure, in check mode too.
     type: dict
 attributes:
-  action:
-    description: What a host answers is checked on the controller.
-    support: full
+  action: {description: What a host answers is checked on the controller., support: full}
 """
 
 EXAMPLES = r"""
@@ -38,18 +33,9 @@ seen:
   description: C(image) (its id), C(kernel), C(driver) and C(model) of the service.
   returned: success
   type: dict
-figures:
-  description: What was measured, by name.
-  returned: with O(point)
-  type: dict
-shown:
-  description: What follows from them, by name.
-  returned: with O(point)
-  type: dict
-raw:
-  description: What the load generator wrote.
-  returned: with O(point)
-  type: dict
+figures: {description: "What was measured, by name.", returned: with O(point), type: dict}
+shown: {description: "What follows from them, by name.", returned: with O(point), type: dict}
+raw: {description: What the load generator wrote., returned: with O(point), type: dict}
 """
 
 from collections.abc import Mapping, Sequence

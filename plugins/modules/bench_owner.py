@@ -12,38 +12,19 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.measures
 options:
-  load:
-    description: C(load) of one of the C(steps) of M(gb10.fleet.bench).
-    type: dict
-    required: true
-  owner:
-    description: C(owner) of the step.
-    type: dict
-    required: true
-  point:
-    description: C(point) of the step.
-    type: dict
-  seed:
-    description: C(seed) of the step.
-    type: int
-    default: 0
-  tool:
-    description: The virtual environment of the controller with llama-benchy.
-    type: path
-    required: true
-  tokenizers:
-    description: The folder of the controller that tokenizers are brought to.
-    type: path
-    required: true
+  load: {description: C(load) of one of the C(steps) of M(gb10.fleet.bench)., type: dict, required: true}
+  owner: {description: C(owner) of the step., type: dict, required: true}
+  point: {description: C(point) of the step., type: dict}
+  seed: {description: C(seed) of the step., type: int, default: 0}
+  tool: {description: The virtual environment of the controller with llama-benchy., type: path, required: true}
+  tokenizers: {description: The folder of the controller that tokenizers are brought to., type: path, required: true}
   book:
     description: A file of the controller whose text the prompts are taken from; empty for llama-benchy's own book,
       which it fetches once.
     type: path
     default: ""
 attributes:
-  action:
-    description: The controller measures; hosts are asked for the tokenizer and who else asks.
-    support: full
+  action: {description: The controller measures; hosts are asked for the tokenizer and who else asks., support: full}
 """
 
 EXAMPLES = r"""
@@ -63,16 +44,7 @@ seen:
   description: C(image) (its id), C(kernel), C(driver) and C(model) of the service.
   returned: success
   type: dict
-figures:
-  description: What was measured, by name.
-  returned: with O(point)
-  type: dict
-shown:
-  description: What follows from them, by name.
-  returned: with O(point)
-  type: dict
-raw:
-  description: What llama-benchy wrote.
-  returned: with O(point)
-  type: dict
+figures: {description: "What was measured, by name.", returned: with O(point), type: dict}
+shown: {description: "What follows from them, by name.", returned: with O(point), type: dict}
+raw: {description: What llama-benchy wrote., returned: with O(point), type: dict}
 """

@@ -16,9 +16,7 @@ options:
     type: dict
     required: true
 attributes:
-  action:
-    description: What a host answers is checked on the controller.
-    support: full
+  action: {description: What a host answers is checked on the controller., support: full}
 """
 
 EXAMPLES = r"""
@@ -38,9 +36,5 @@ figures:
   description: By name, of each service that was measured, its figures by point, the values of all rounds.
   returned: always
   type: dict
-unmeasured:
-  description: Why the others were not, a sentence each.
-  returned: always
-  type: list
-  elements: str
+unmeasured: {description: "Why the others were not, a sentence each.", returned: always, type: list, elements: str}
 """

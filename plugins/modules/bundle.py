@@ -10,19 +10,9 @@ description:
   - What the folder holds already, by size and sha256, is not fetched again. The manifest is written last, so that a run
     that was cut off leaves the bundle as it was.
 options:
-  plan:
-    description: RV(gb10.fleet.plan#module:plan).
-    type: dict
-    required: true
-  hosts:
-    description: The hosts whose needs are fetched.
-    type: list
-    elements: str
-    required: true
-  folder:
-    description: Where the bundle is made.
-    type: path
-    required: true
+  plan: {description: RV(gb10.fleet.plan#module:plan)., type: dict, required: true}
+  hosts: {description: The hosts whose needs are fetched., type: list, elements: str, required: true}
+  folder: {description: Where the bundle is made., type: path, required: true}
   since:
     description: An earlier bundle. What it holds is named and not fetched; both are needed where the new one is used.
     type: path
@@ -34,32 +24,16 @@ options:
     description: Where there is room for what is under way, in whole files. By default that is O(folder), with O(split)
       the user's cache.
     type: path
-  inventory:
-    description: The inventory's folder, in which the bundle's key is kept.
-    type: path
-    required: true
-  architecture:
-    description: The hosts' architecture, in Debian's words. By default a Spark's, C(arm64).
-    type: str
-  python:
-    description: The hosts' release of Python, for wheels. By default that of DGX OS 7, C(3.12).
-    type: str
+  inventory: {description: "The inventory's folder, in which the bundle's key is kept.", type: path, required: true}
+  architecture: {description: "The hosts' architecture, in Debian's words. By default a Spark's, C(arm64).", type: str}
+  python: {description: "The hosts' release of Python, for wheels. By default that of DGX OS 7, C(3.12).", type: str}
   apt_sources:
     description: A file of apt's sources (C(deb822)) with the hosts' repositories. By default those of Ubuntu 24.04 for
       arm64.
     type: path
-  packages:
-    description: Further packages.
-    type: list
-    elements: str
-    default: []
-  hf:
-    description: The hub's tool.
-    type: path
-    required: true
-  token_file:
-    description: A file with the hub's token.
-    type: path
+  packages: {description: Further packages., type: list, elements: str, default: []}
+  hf: {description: The hub's tool., type: path, required: true}
+  token_file: {description: A file with the hub's token., type: path}
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
   - gb10.fleet.attributes.on_controller
@@ -77,16 +51,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-serial:
-  description: The bundle's serial; a later one is higher.
-  returned: success, but in check mode
-  type: int
-new_bytes:
-  description: How many bytes were written.
-  returned: success, but in check mode
-  type: int
-summary:
-  description: What the bundle holds, for a person.
-  returned: success
-  type: str
+serial: {description: The bundle's serial; a later one is higher., returned: "success, but in check mode", type: int}
+new_bytes: {description: How many bytes were written., returned: "success, but in check mode", type: int}
+summary: {description: "What the bundle holds, for a person.", returned: success, type: str}
 """

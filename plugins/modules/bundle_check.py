@@ -8,19 +8,9 @@ description:
   - Runs on the controller. Reads every byte that hosts are about to get, and compares it with the bundle's manifest.
   - Keeps beside the inventory which bundle it was; an older one is refused from then on.
 options:
-  plan:
-    description: RV(gb10.fleet.plan#module:plan), with the bundle as source.
-    type: dict
-    required: true
-  folders:
-    description: The bundle's folders, the newest first.
-    type: list
-    elements: path
-    required: true
-  inventory:
-    description: The inventory's folder.
-    type: path
-    required: true
+  plan: {description: "RV(gb10.fleet.plan#module:plan), with the bundle as source.", type: dict, required: true}
+  folders: {description: "The bundle's folders, the newest first.", type: list, elements: path, required: true}
+  inventory: {description: The inventory's folder., type: path, required: true}
   unconverged:
     description: By host of the run why it must be converged; of one without a reason nothing is looked at.
     type: dict
@@ -54,10 +44,7 @@ environment:
   description: The variables by which programs on the hosts take the bundle and nothing else.
   returned: success
   type: dict
-folder:
-  description: Where the files go on a host.
-  returned: success
-  type: str
+folder: {description: Where the files go on a host., returned: success, type: str}
 deliveries:
   description: By host the files that it gets. By where each goes, its path in the bundle.
   returned: success

@@ -14,26 +14,11 @@ options:
       C(bytes) and C(sha256).
     type: dict
     required: true
-  written:
-    description: Small files besides, with their content.
-    type: dict
-    default: {}
-  folder:
-    description: The folder on the host, for root alone.
-    type: path
-    default: /var/lib/gb10-fleet/bundle
-  folders:
-    description: The bundle's folders on the controller.
-    type: list
-    elements: path
-    default: []
-  inventory:
-    description: The inventory's folder on the controller.
-    type: path
-  arrived:
-    description: By file the pieces that the action has put on the host, in order.
-    type: dict
-    default: {}
+  written: {description: "Small files besides, with their content.", type: dict, default: {}}
+  folder: {description: "The folder on the host, for root alone.", type: path, default: /var/lib/gb10-fleet/bundle}
+  folders: {description: The bundle's folders on the controller., type: list, elements: path, default: []}
+  inventory: {description: The inventory's folder on the controller., type: path}
+  arrived: {description: "By file the pieces that the action has put on the host, in order.", type: dict, default: {}}
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 """
@@ -47,11 +32,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-missing:
-  description: The files that are not there, or not whole.
-  returned: success
-  type: list
-  elements: str
+missing: {description: "The files that are not there, or not whole.", returned: success, type: list, elements: str}
 """
 
 import hashlib

@@ -10,14 +10,8 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 options:
-  folder:
-    description: Where the model's files lie.
-    type: path
-    required: true
-  model:
-    description: What it is called on the hub, C(organisation/name).
-    type: str
-    required: true
+  folder: {description: Where the model's files lie., type: path, required: true}
+  model: {description: "What it is called on the hub, C(organisation/name).", type: str, required: true}
 """
 
 EXAMPLES = r"""
@@ -28,10 +22,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-checkpoint:
-  description: What was read, as M(gb10.fleet.recipe_new) takes it.
-  returned: success
-  type: dict
+checkpoint: {description: "What was read, as M(gb10.fleet.recipe_new) takes it.", returned: success, type: dict}
 """
 
 from pathlib import Path

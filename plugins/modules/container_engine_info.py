@@ -25,10 +25,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-running:
-  description: Whether Docker answers.
-  returned: success
-  type: bool
+running: {description: Whether Docker answers., returned: success, type: bool}
 missing_rules:
   description: Chains or tables of Docker that are gone. None where Docker does not run, or makes no rules.
   returned: success

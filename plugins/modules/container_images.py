@@ -43,15 +43,9 @@ options:
             type: str
             choices: [registry, archive, host, bundle, build]
             required: true
-          path:
-            description: The archive on the host, or the layout's folder there.
-            type: path
-          host:
-            description: The inventory name of the host that has it, or builds it.
-            type: str
-          manifest:
-            description: The digest of the image's manifest in the layout.
-            type: str
+          path: {description: "The archive on the host, or the layout's folder there.", type: path}
+          host: {description: "The inventory name of the host that has it, or builds it.", type: str}
+          manifest: {description: The digest of the image's manifest in the layout., type: str}
       peers:
         description: The hosts to fetch it from, nearest first, the one that has it last. The role
           P(gb10.fleet.peer_access#role) gives access to them.
@@ -59,26 +53,15 @@ options:
         elements: dict
         default: []
         suboptions:
-          host:
-            description: Its inventory name, which its SSH host key is pinned to.
-            type: str
-            required: true
-          address:
-            description: Its address on the best network that both have.
-            type: str
-            required: true
-          port:
-            description: Its SSH port.
-            type: int
-            default: 22
+          host: {description: "Its inventory name, which its SSH host key is pinned to.", type: str, required: true}
+          address: {description: Its address on the best network that both have., type: str, required: true}
+          port: {description: Its SSH port., type: int, default: 22}
       lock:
         description: What the image is in the whole fleet, as the lock beside the inventory says. Anything else is
           refused, whoever gives it.
         type: dict
         suboptions:
-          digest:
-            description: The registry's digest, to pull by where none is pinned.
-            type: str
+          digest: {description: "The registry's digest, to pull by where none is pinned.", type: str}
           identity:
             description: Its identity, over its layers and what a container inherits of its configuration.
             type: str
@@ -92,9 +75,7 @@ options:
             description: The texts that are handed to the build by their names, the Dockerfile among them.
             type: dict
             required: true
-          target:
-            description: The stage of the Dockerfile that becomes the image; the last one without.
-            type: str
+          target: {description: The stage of the Dockerfile that becomes the image; the last one without., type: str}
           contexts:
             description: Images by digest and repositories by commit, by the names that the Dockerfile has for them.
             type: dict
@@ -107,10 +88,7 @@ options:
             description: Values of the Dockerfile's arguments. They are no secrets, the image's labels show them.
             type: dict
             required: true
-          labels:
-            description: All that goes in; the image's labels.
-            type: dict
-            required: true
+          labels: {description: All that goes in; the image's labels., type: dict, required: true}
           network:
             description: Whether steps have one. What the Dockerfile fetches by a checksum needs none.
             type: str
@@ -121,21 +99,13 @@ options:
             type: dict
             required: true
             suboptions:
-              argument:
-                description: The name of the Dockerfile's argument, or none.
-                type: str
-              most:
-                description: How many at once, whatever memory is free.
-                type: int
-                required: true
+              argument: {description: "The name of the Dockerfile's argument, or none.", type: str}
+              most: {description: "How many at once, whatever memory is free.", type: int, required: true}
           job_gib:
             description: Memory of one compiler, in GiB. A host on which not one fits is refused.
             type: float
             required: true
-          floor_gib:
-            description: Memory that stays free, in GiB.
-            type: float
-            required: true
+          floor_gib: {description: "Memory that stays free, in GiB.", type: float, required: true}
           disk_gib:
             description: Room that must be free where Docker keeps its images, in GiB.
             type: float
@@ -179,11 +149,7 @@ incoming:
   description: The folder with layers that were received from other hosts, which may still fetch them from there.
   returned: success
   type: str
-findings:
-  description: What stands in the way, as findings.
-  returned: failure
-  type: list
-  elements: dict
+findings: {description: "What stands in the way, as findings.", returned: failure, type: list, elements: dict}
 """
 
 from pathlib import Path

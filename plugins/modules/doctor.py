@@ -10,24 +10,11 @@ description:
   - Writes one file a host that can be posted in an issue. It holds no key, no secret and no public address.
   - Fails when a host can't be converged as it is.
 options:
-  plan:
-    description: The plan, as M(gb10.fleet.plan) returns it; not needed with O(source).
-    type: dict
-  hosts:
-    description: The hosts that were asked.
-    type: list
-    elements: str
-    default: []
-  folder:
-    description: Where the files are written on the controller.
-    type: path
-  source:
-    description: Such a file, which is judged instead of hosts. Nothing is written then.
-    type: path
-  brief:
-    description: Show one line where nothing stops a first run.
-    type: bool
-    default: false
+  plan: {description: "The plan, as M(gb10.fleet.plan) returns it; not needed with O(source).", type: dict}
+  hosts: {description: The hosts that were asked., type: list, elements: str, default: []}
+  folder: {description: Where the files are written on the controller., type: path}
+  source: {description: "Such a file, which is judged instead of hosts. Nothing is written then.", type: path}
+  brief: {description: Show one line where nothing stops a first run., type: bool, default: false}
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
   - gb10.fleet.attributes.reads_only

@@ -9,33 +9,16 @@ description:
   - A run on all hosts of the plan also writes C(report.json), C(report.html), C(junit.xml) and C(gb10_drift.prom),
     keeps its history beside them, and gives the report to C(fleet_drift.hook) when something is new. Not in check mode.
 options:
-  plan:
-    description: The plan, as M(gb10.fleet.plan) returns it.
-    type: dict
-    required: true
-  hosts:
-    description: The hosts that were asked.
-    type: list
-    elements: str
-    required: true
-  folder:
-    description: Where reports and history are kept on the controller.
-    type: path
-    required: true
+  plan: {description: "The plan, as M(gb10.fleet.plan) returns it.", type: dict, required: true}
+  hosts: {description: The hosts that were asked., type: list, elements: str, required: true}
+  folder: {description: Where reports and history are kept on the controller., type: path, required: true}
   speeds:
     description: The folder of the controller with the runs that what M(gb10.fleet.bench_services) registered as
       C(drift_bench) on each host is compared with; empty to compare nothing.
     type: path
     default: ""
-  service:
-    description: Compare this service alone; empty for everything.
-    type: str
-    default: ""
-  format:
-    description: How it is shown.
-    type: str
-    choices: [text, json]
-    default: text
+  service: {description: Compare this service alone; empty for everything., type: str, default: ""}
+  format: {description: How it is shown., type: str, choices: [text, json], default: text}
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
   - gb10.fleet.attributes.reads_only
@@ -54,8 +37,5 @@ verdict:
   description: V(clean), V(drift), or V(unknown) when something could not be read and no drift was found.
   returned: success
   type: str
-exit_code:
-  description: What C(drift.yml) ends with, V(0), V(2) or V(1).
-  returned: success
-  type: int
+exit_code: {description: "What C(drift.yml) ends with, V(0), V(2) or V(1).", returned: success, type: int}
 """

@@ -45,12 +45,6 @@ state:
     V(null) for a host that could not be read.
   returned: always
   type: dict
-unknown:
-  description: Parts that could not be read, each with the reason.
-  returned: always
-  type: dict
-why:
-  description: Why the host could not be read; empty if it could.
-  returned: always
-  type: str
+unknown: {description: "Parts that could not be read, each with the reason.", returned: always, type: dict}
+why: {description: Why the host could not be read; empty if it could., returned: always, type: str}
 """

@@ -11,24 +11,10 @@ description:
   - A service that can't be carried over gets no file; RV(refused) says why. It fails if that is so of all of them.
   - A file of its own that no service has any more is removed where O(services) are all of the plan.
 options:
-  plan:
-    description: RV(gb10.fleet.plan#module:plan).
-    type: dict
-    required: true
-  services:
-    description: The services to write.
-    type: list
-    elements: str
-    required: true
-  target:
-    description: For whom.
-    type: str
-    choices: [kubernetes, gpustack]
-    required: true
-  folder:
-    description: Where the files go. It is made if it is missing.
-    type: path
-    required: true
+  plan: {description: RV(gb10.fleet.plan#module:plan)., type: dict, required: true}
+  services: {description: The services to write., type: list, elements: str, required: true}
+  target: {description: For whom., type: str, choices: [kubernetes, gpustack], required: true}
+  folder: {description: Where the files go. It is made if it is missing., type: path, required: true}
   rdma_resource:
     description: With Kubernetes, the resource by which the cluster's device plugin hands C(/dev/infiniband) to pods.
     type: str
@@ -54,16 +40,8 @@ files:
   returned: success
   type: list
   elements: str
-removed:
-  description: The files that were removed.
-  returned: success
-  type: list
-  elements: str
-refused:
-  description: What can't be carried over, one sentence each.
-  returned: success
-  type: list
-  elements: str
+removed: {description: The files that were removed., returned: success, type: list, elements: str}
+refused: {description: "What can't be carried over, one sentence each.", returned: success, type: list, elements: str}
 warnings_of_services:
   description: What works otherwise there, one sentence each.
   returned: success

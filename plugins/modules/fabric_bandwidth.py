@@ -17,26 +17,16 @@ options:
     type: str
     choices: [listening, measured]
     required: true
-  plan:
-    description: C(bandwidth) of the host's fabric slice of the plan.
-    type: dict
-    required: true
+  plan: {description: C(bandwidth) of the host's fabric slice of the plan., type: dict, required: true}
   hosts:
     description: The hosts of the run. Nothing is measured against another host, since it does not listen.
     type: list
     elements: str
     required: true
-  seconds:
-    description: How long each measurement lasts.
-    type: int
-    default: 5
+  seconds: {description: How long each measurement lasts., type: int, default: 5}
 attributes:
-  check_mode:
-    description: Nothing is started in check mode.
-    support: full
-  diff_mode:
-    description: Changes nothing that lasts, so there is no diff.
-    support: none
+  check_mode: {description: Nothing is started in check mode., support: full}
+  diff_mode: {description: "Changes nothing that lasts, so there is no diff.", support: none}
 """
 
 EXAMPLES = r"""

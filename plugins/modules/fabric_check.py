@@ -9,26 +9,17 @@ description:
     on the controller. Fails when something is not as planned; what could not be proven is a warning.
   - Also what needs the other end of a cable can't be proven, where the run's limit leaves that host out.
 options:
-  plan:
-    description: The host's fabric slice of the plan.
-    type: dict
-    required: true
+  plan: {description: The host's fabric slice of the plan., type: dict, required: true}
   readings:
     description: What M(gb10.fleet.fabric_info) returned, by host of the run. The readings of the other hosts show who
       is at the end of a cable; a host that was not read may be among them.
     type: dict
     required: true
-  bandwidth:
-    description: The host's measurements. Without them bandwidth is not judged.
-    type: dict
+  bandwidth: {description: The host's measurements. Without them bandwidth is not judged., type: dict}
 extends_documentation_fragment: [gb10.fleet.attributes.on_controller]
 attributes:
-  check_mode:
-    description: Skipped in check mode, since nothing was set that could be proven.
-    support: none
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
+  check_mode: {description: "Skipped in check mode, since nothing was set that could be proven.", support: none}
+  diff_mode: {description: "Changes nothing, so there is no diff.", support: none}
 """
 
 EXAMPLES = r"""

@@ -20,10 +20,7 @@ options:
     type: list
     elements: str
     default: []
-  ask:
-    description: Ask the neighbours. Without it only the host itself is read.
-    type: bool
-    default: true
+  ask: {description: Ask the neighbours. Without it only the host itself is read., type: bool, default: true}
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """

@@ -7,20 +7,9 @@ version_added: 0.1.0
 description:
   - Shows the warnings, and fails when there are errors, each named once.
 options:
-  errors:
-    description: One sentence each, with place and remedy.
-    type: list
-    elements: str
-    default: []
-  warnings:
-    description: One sentence each, with place and remedy.
-    type: list
-    elements: str
-    default: []
-  shown:
-    description: A text without a severity, shown before the errors.
-    type: str
-    default: ""
+  errors: {description: "One sentence each, with place and remedy.", type: list, elements: str, default: []}
+  warnings: {description: "One sentence each, with place and remedy.", type: list, elements: str, default: []}
+  shown: {description: "A text without a severity, shown before the errors.", type: str, default: ""}
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
   - gb10.fleet.attributes.on_controller

@@ -62,15 +62,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-ssh_ports:
-  description: Ports of SSH that stay open.
-  returned: always
-  type: list
-  elements: int
-unconfirmed:
-  description: Whether new rules wait to be confirmed.
-  returned: success
-  type: bool
+ssh_ports: {description: Ports of SSH that stay open., returned: always, type: list, elements: int}
+unconfirmed: {description: Whether new rules wait to be confirmed., returned: success, type: bool}
 unsettled:
   description: Whether another run's rules are neither confirmed nor taken back. Nothing was looked at or changed then.
   returned: success

@@ -16,15 +16,8 @@ options:
     description: The model, as the gateway calls it, C(gateway.models[].services[0]) of the plan.
     type: str
     required: true
-  reason:
-    description: What its requests wait for, as answers say it.
-    type: str
-    default: changed
-  state:
-    description: Whether they wait.
-    type: str
-    choices: [present, absent]
-    default: present
+  reason: {description: "What its requests wait for, as answers say it.", type: str, default: changed}
+  state: {description: Whether they wait., type: str, choices: [present, absent], default: present}
 """
 
 EXAMPLES = r"""

@@ -14,19 +14,12 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 options:
-  host:
-    description: The host's name in the inventory.
-    type: str
-    required: true
+  host: {description: The host's name in the inventory., type: str, required: true}
   plan:
     description: C(gateway) of the host's slice of the plan, empty on a host that is none.
     type: dict
     default: {}
-  clients:
-    description: C(clients) of the host's slice of the plan.
-    type: list
-    elements: dict
-    default: []
+  clients: {description: C(clients) of the host's slice of the plan., type: list, elements: dict, default: []}
 """
 
 EXAMPLES = r"""

@@ -14,9 +14,7 @@ description:
   - Waits some seconds for a gateway that has just read its files, and some minutes for a client that
     starts for the first time.
 options:
-  client:
-    description: The client to use; without it the gateway is asked.
-    type: str
+  client: {description: The client to use; without it the gateway is asked., type: str}
   proof:
     description: C(proof) of C(gateway) in the host's slice of the plan, or of the client in its C(clients).
     type: dict
@@ -25,20 +23,14 @@ options:
     description: A file on the controller, of O(client) its own secret, of the gateway the owner's file of clients and
       their keys.
     type: path
-  key:
-    description: The client's secret, or the first key of that file, which the action reads.
-    type: str
+  key: {description: "The client's secret, or the first key of that file, which the action reads.", type: str}
 attributes:
   check_mode:
     description: Is skipped, since what was not started has no answer.
     support: partial
     details: Reads nothing and says so.
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
-  action:
-    description: Reads O(secret) on the controller, also one that ansible-vault encrypted.
-    support: full
+  diff_mode: {description: "Changes nothing, so there is no diff.", support: none}
+  action: {description: "Reads O(secret) on the controller, also one that ansible-vault encrypted.", support: full}
 """
 
 EXAMPLES = r"""

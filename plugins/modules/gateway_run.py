@@ -23,13 +23,8 @@ options:
   ca:
     description: The local CA that the host trusts, by which the gateway knows the services; none without it.
     type: path
-  unit_written:
-    description: Whether its unit was written in this run, or would be.
-    type: bool
-    default: false
-  secrets:
-    description: What no plan holds, text by path, which the action reads on the controller.
-    type: dict
+  unit_written: {description: "Whether its unit was written in this run, or would be.", type: bool, default: false}
+  secrets: {description: "What no plan holds, text by path, which the action reads on the controller.", type: dict}
 attributes:
   action:
     description: Reads keys and the certificate on the controller, also those that ansible-vault encrypted.

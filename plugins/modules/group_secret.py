@@ -11,13 +11,8 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
-  path:
-    description: The file. It is root's, and nobody else reads it.
-    type: path
-    required: true
-  text:
-    description: What the group's head has. In check mode empty where the head has none yet.
-    type: str
+  path: {description: "The file. It is root's, and nobody else reads it.", type: path, required: true}
+  text: {description: What the group's head has. In check mode empty where the head has none yet., type: str}
 """
 
 EXAMPLES = r"""

@@ -21,10 +21,7 @@ options:
       - Folders that are missing are made with mode C(0755).
     type: dict
     default: {}
-  links:
-    description: Where each symbolic link leads, by its path; V(null) removes it.
-    type: dict
-    default: {}
+  links: {description: "Where each symbolic link leads, by its path; V(null) removes it.", type: dict, default: {}}
   folders:
     description: The mode of each folder, by its path; with V(null) one that is there keeps its mode and owner.
     type: dict

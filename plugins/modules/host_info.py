@@ -27,17 +27,12 @@ options:
     type: list
     elements: str
     default: []
-  ask:
-    description: What a drift check asks for, as M(gb10.fleet.drift_info) makes it of the plan.
-    type: dict
+  ask: {description: "What a drift check asks for, as M(gb10.fleet.drift_info) makes it of the plan.", type: dict}
   view:
     description: What of the plan the host's reading goes by, which P(gb10.fleet.internal#filter) makes, C(host_view).
       With it all that a converge compares is asked, too, in the same call. It stays on the controller.
     type: dict
-  salt:
-    description: Salt of the digests of secret files, which reveal nothing without it.
-    type: str
-    default: ""
+  salt: {description: "Salt of the digests of secret files, which reveal nothing without it.", type: str, default: ""}
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """

@@ -9,11 +9,7 @@ description:
     is fetched where nothing is missing.
   - Package lists are fetched before, and it waits half an hour for an update of DGX OS that holds the lock.
 options:
-  name:
-    description: The packages.
-    type: list
-    elements: str
-    required: true
+  name: {description: The packages., type: list, elements: str, required: true}
   assume_available:
     description: Check mode fetches no package lists, and a new machine has none. Whether a package that they don't know
       counts there as one that will be installed; else the task fails.

@@ -38,19 +38,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-restart:
-  description: Whether the host must restart now.
-  returned: success
-  type: bool
-units:
-  description: The units of services that ran before.
-  returned: success
-  type: list
-  elements: str
-seconds:
-  description: How long services took to answer before, by their names.
-  returned: success
-  type: dict
+restart: {description: Whether the host must restart now., returned: success, type: bool}
+units: {description: The units of services that ran before., returned: success, type: list, elements: str}
+seconds: {description: "How long services took to answer before, by their names.", returned: success, type: dict}
 figures:
   description: How fast they were before, by their names, as M(gb10.fleet.bench_services) measured it.
   returned: success

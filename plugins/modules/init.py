@@ -15,10 +15,7 @@ options:
     type: list
     elements: dict
     required: true
-  folder:
-    description: Where the inventory goes.
-    type: path
-    required: true
+  folder: {description: Where the inventory goes., type: path, required: true}
   adopt:
     description: V(true) declares the services that run there also, V(false) not even the cables' network as it is.
       Without it the network is declared as it is, and services are written as comments.
@@ -40,14 +37,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-files:
-  description: The inventory's files.
-  returned: success
-  type: list
-  elements: str
-notes:
-  description: What was decided, one sentence each.
-  returned: success
-  type: list
-  elements: str
+files: {description: The inventory's files., returned: success, type: list, elements: str}
+notes: {description: "What was decided, one sentence each.", returned: success, type: list, elements: str}
 """

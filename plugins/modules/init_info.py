@@ -10,18 +10,9 @@ description:
   - For some seconds it sends a broadcast frame by each half that has light, and notes those of other hosts, so it has
     to run on all hosts at the same time. It writes nothing, and needs root and Python 3 alone.
 options:
-  name:
-    description: The name that the frames give of this host.
-    type: str
-    required: true
-  token:
-    description: What the frames of this run have in common.
-    type: str
-    required: true
-  seconds:
-    description: How long frames are sent and awaited.
-    type: float
-    default: 3
+  name: {description: The name that the frames give of this host., type: str, required: true}
+  token: {description: What the frames of this run have in common., type: str, required: true}
+  seconds: {description: How long frames are sent and awaited., type: float, default: 3}
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """

@@ -8,11 +8,7 @@ description:
   - Without O(plan) it chooses a model, and returns what an inventory declares for it. Nothing is written.
   - With O(plan) it shows the plan's table, asks whether to begin, and writes that inventory.
 options:
-  hosts:
-    description: The machines, C(hosts) of M(gb10.fleet.init_hosts).
-    type: list
-    elements: dict
-    default: []
+  hosts: {description: "The machines, C(hosts) of M(gb10.fleet.init_hosts).", type: list, elements: dict, default: []}
   folder:
     description: Where the inventory of this try is kept. It is this module's own, and each try writes it anew.
     type: path
@@ -21,26 +17,14 @@ options:
     description: A recipe, or C(ORG/NAME) of the hub. Without it, the recipe that fits best on these machines.
     type: str
     default: ""
-  plan:
-    description: C(plan) of M(gb10.fleet.plan), once it was made of what this module returned.
-    type: dict
-  texts:
-    description: C(texts) that this module returned.
-    type: dict
-    default: {}
-  go:
-    description: Begin without a question.
-    type: bool
-    default: false
+  plan: {description: "C(plan) of M(gb10.fleet.plan), once it was made of what this module returned.", type: dict}
+  texts: {description: C(texts) that this module returned., type: dict, default: {}}
+  go: {description: Begin without a question., type: bool, default: false}
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
 attributes:
-  check_mode:
-    description: Shows what would be tried, asks nothing and writes nothing.
-    support: full
-  diff_mode:
-    description: Its files are short, and shown by no diff.
-    support: none
+  check_mode: {description: "Shows what would be tried, asks nothing and writes nothing.", support: full}
+  diff_mode: {description: "Its files are short, and shown by no diff.", support: none}
 """
 
 EXAMPLES = r"""
@@ -50,10 +34,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-variables:
-  description: By host, the variables that declare the service.
-  returned: without O(plan)
-  type: dict
+variables: {description: "By host, the variables that declare the service.", returned: without O(plan), type: dict}
 texts:
   description: By name, the files of an inventory that declares the same.
   returned: without O(plan)
@@ -62,14 +43,8 @@ name:
   description: The service's name, which no other inventory has on these machines.
   returned: without O(plan)
   type: str
-folder:
-  description: The folder's full name.
-  returned: without O(plan)
-  type: str
-spoken:
-  description: The tokens a second that others report of one request.
-  returned: without O(plan)
-  type: float
+folder: {description: The folder's full name., returned: without O(plan), type: str}
+spoken: {description: The tokens a second that others report of one request., returned: without O(plan), type: float}
 end:
   description: How to keep what was tried, and how to take it away.
   returned: without O(plan)

@@ -15,10 +15,7 @@ extends_documentation_fragment:
   - ansible.builtin.files
   - gb10.fleet.attributes.changes
 options:
-  path:
-    description: The file. It is made when it is not there; its folder is not.
-    type: path
-    required: true
+  path: {description: The file. It is made when it is not there; its folder is not., type: path, required: true}
   original:
     description:
       - Another file, to merge the wanted keys into instead; it is never changed. What C(path) says otherwise

@@ -31,25 +31,17 @@ options:
     description: Bytes left for the cache on each rank, as C(Available KV cache memory) in vLLM's log. Without it
       O(available_kv_gib) counts, then C(kv_cache_memory_bytes) in O(flags), then the least for O(sequences).
     type: int
-  available_kv_gib:
-    description: The same in GiB.
-    type: float
+  available_kv_gib: {description: The same in GiB., type: float}
   vllm_version:
     description: vLLM's version, from 0.11. A release newer than those known is sized like the newest, with a hint.
     type: str
     required: true
-  sequences:
-    description: How many sequences shall fit at once.
-    type: int
-  tokens_per_sequence:
-    description: Tokens of each of them, prompt and answer together.
-    type: int
+  sequences: {description: How many sequences shall fit at once., type: int}
+  tokens_per_sequence: {description: "Tokens of each of them, prompt and answer together.", type: int}
   total_memory_bytes:
     description: What the GPU reports as its memory; with O(non_kv_bytes) the utilization is answered too.
     type: int
-  non_kv_bytes:
-    description: What weights, runtime and graphs take of it.
-    type: int
+  non_kv_bytes: {description: "What weights, runtime and graphs take of it.", type: int}
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """
@@ -85,20 +77,13 @@ findings:
   returned: with an error or a hint
   type: list
   elements: dict
-vllm_version:
-  description: The version that it was sized for.
-  returned: success
-  type: str
+vllm_version: {description: The version that it was sized for., returned: success, type: str}
 block_size:
   description: Tokens of a block, of the group with the smallest.
   returned: success
   type: int
   sample: 4176
-num_blocks:
-  description: Blocks of the pool.
-  returned: success
-  type: int
-  sample: 1330
+num_blocks: {description: Blocks of the pool., returned: success, type: int, sample: 1330}
 tokens:
   description: The tokens that vLLM prints. Up to 0.20.0 these are blocks of one group, since then concurrency times
     length; compare RV(max_concurrency) or RV(bytes_per_request) across versions.
@@ -110,20 +95,9 @@ max_concurrency:
   returned: success
   type: float
   sample: 221.67
-max_concurrency_exact:
-  description: The same, not rounded.
-  returned: success
-  type: float
-max_model_len:
-  description: The longest request, as decided.
-  returned: success
-  type: int
-  sample: 8192
-page_size_bytes:
-  description: Bytes of one layer's block on a rank.
-  returned: success
-  type: int
-  sample: 2138112
+max_concurrency_exact: {description: "The same, not rounded.", returned: success, type: float}
+max_model_len: {description: "The longest request, as decided.", returned: success, type: int, sample: 8192}
+page_size_bytes: {description: Bytes of one layer's block on a rank., returned: success, type: int, sample: 2138112}
 groups:
   description: Groups of layers with a block table of their own, on the first pipeline stage, each with C(kind),
     C(layers), C(block_size), C(page_size_bytes), C(count), C(window) of sliding and C(spec_blocks) of recurrent layers.

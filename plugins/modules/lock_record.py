@@ -10,14 +10,8 @@ description:
   - Nothing in the lock is changed by what hosts say, but for O(relock).
   - Runs of several controllers on one machine add one after the other; a damaged file is refused.
 options:
-  wanted:
-    description: By host the parts C(images) and C(models) of its slice of the plan.
-    type: dict
-    required: true
-  file:
-    description: The file.
-    type: path
-    required: true
+  wanted: {description: By host the parts C(images) and C(models) of its slice of the plan., type: dict, required: true}
+  file: {description: The file., type: path, required: true}
   images:
     description: By host what M(gb10.fleet.container_images) returned as RV(gb10.fleet.container_images#module:images).
     type: dict
@@ -26,10 +20,7 @@ options:
     description: By host what M(gb10.fleet.model_snapshots) returned as RV(gb10.fleet.model_snapshots#module:models).
     type: dict
     default: {}
-  relock:
-    description: The name of an image or a model whose entry is written anew.
-    type: str
-    default: ""
+  relock: {description: The name of an image or a model whose entry is written anew., type: str, default: ""}
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
   - gb10.fleet.attributes.on_controller

@@ -17,18 +17,9 @@ options:
     type: list
     elements: dict
     required: true
-  keep:
-    description: How many earlier revisions of each model to keep.
-    type: int
-    default: 1
-  root:
-    description: What C(HF_HOME) is for the services on this host.
-    type: path
-    default: /var/lib/gb10-fleet/hf
-  folder:
-    description: Where the host keeps its notes on models.
-    type: path
-    default: /var/lib/gb10-fleet
+  keep: {description: How many earlier revisions of each model to keep., type: int, default: 1}
+  root: {description: What C(HF_HOME) is for the services on this host., type: path, default: /var/lib/gb10-fleet/hf}
+  folder: {description: Where the host keeps its notes on models., type: path, default: /var/lib/gb10-fleet}
 """
 
 EXAMPLES = r"""

@@ -31,9 +31,7 @@ options:
           - The pin, a commit of the hub. Files that say they are of another revision are refused.
           - Without it, the hub's C(main) as it is at the first run, or for a folder one made of its content.
         type: str
-      bytes:
-        description: Size of the files where known, to check the disk before a download.
-        type: int
+      bytes: {description: "Size of the files where known, to check the disk before a download.", type: int}
       source:
         description: Where the files come from when they are not there.
         type: dict
@@ -45,12 +43,8 @@ options:
             type: str
             choices: [hub, path, host, bundle]
             required: true
-          path:
-            description: The folder, plain or itself an HF cache's C(models--ORG--NAME).
-            type: path
-          host:
-            description: The inventory name of the host that has it.
-            type: str
+          path: {description: "The folder, plain or itself an HF cache's C(models--ORG--NAME).", type: path}
+          host: {description: The inventory name of the host that has it., type: str}
       peers:
         description: The hosts to fetch it from, nearest first, the one that has it last. The role
           P(gb10.fleet.peer_access#role) gives access to them.
@@ -58,47 +52,26 @@ options:
         elements: dict
         default: []
         suboptions:
-          host:
-            description: Its inventory name, which its SSH host key is pinned to.
-            type: str
-            required: true
-          address:
-            description: Its address on the best network that both have.
-            type: str
-            required: true
-          port:
-            description: Its SSH port.
-            type: int
-            default: 22
+          host: {description: "Its inventory name, which its SSH host key is pinned to.", type: str, required: true}
+          address: {description: Its address on the best network that both have., type: str, required: true}
+          port: {description: Its SSH port., type: int, default: 22}
       lock:
         description: What the model is in the whole fleet, as the lock beside the inventory says. Anything else is
           refused, whoever gives it.
         type: dict
         suboptions:
-          revision:
-            description: The revision that is brought where none is pinned.
-            type: str
-            required: true
+          revision: {description: The revision that is brought where none is pinned., type: str, required: true}
           seal:
             description: The sha256 of its manifest, which names each file with its size and sha256.
             type: str
             required: true
-      renew:
-        description: Take what its source gives now, although a revision is there.
-        type: bool
-        default: false
-  root:
-    description: What C(HF_HOME) is for the services on this host.
-    type: path
-    default: /var/lib/gb10-fleet/hf
+      renew: {description: "Take what its source gives now, although a revision is there.", type: bool, default: false}
+  root: {description: What C(HF_HOME) is for the services on this host., type: path, default: /var/lib/gb10-fleet/hf}
   folder:
     description: Where the host keeps its notes on models, the sealed manifests among them.
     type: path
     default: /var/lib/gb10-fleet
-  hf:
-    description: The C(hf) program on the host.
-    type: path
-    default: hf
+  hf: {description: The C(hf) program on the host., type: path, default: hf}
   token_file:
     description: A file on the host that holds the hub's token, for gated models. It is lent for this task alone and is
       removed at the end of one that brings models, so that nothing stays where nobody waits for that end any more.
@@ -130,11 +103,7 @@ models:
   returned: success
   type: list
   elements: dict
-findings:
-  description: What stands in the way, as findings.
-  returned: failure
-  type: list
-  elements: dict
+findings: {description: "What stands in the way, as findings.", returned: failure, type: list, elements: dict}
 """
 
 import contextlib

@@ -12,27 +12,17 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 attributes:
-  action:
-    description: The controller's copy is written by an action.
-    support: full
+  action: {description: The controller's copy is written by an action., support: full}
 options:
-  path:
-    description: The file on the host. Its folder is made.
-    type: path
-    required: true
-  content:
-    description: The document; V(null) leaves the host's file as it is.
-    type: dict
+  path: {description: The file on the host. Its folder is made., type: path, required: true}
+  content: {description: The document; V(null) leaves the host's file as it is., type: dict}
   kind:
     description: What it is, a start's record or what an image holds. The controller's copy is written only if it has
       the form of one.
     type: str
     choices: [boot, catalogue]
     required: true
-  copy:
-    description: The file on the controller. Its folder is made.
-    type: path
-    required: true
+  copy: {description: The file on the controller. Its folder is made., type: path, required: true}
 """
 
 EXAMPLES = r"""
@@ -45,10 +35,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-content:
-  description: The document that is kept; V(null) without one.
-  returned: always
-  type: dict
+content: {description: The document that is kept; V(null) without one., returned: always, type: dict}
 """
 
 import json

@@ -14,10 +14,7 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
-  inventory:
-    description: Which inventory the readers are of.
-    type: str
-    default: ""
+  inventory: {description: Which inventory the readers are of., type: str, default: ""}
   readers:
     description: By host that may read from this one, its addresses in the fabric, as far as the plan knows them.
     type: dict
@@ -32,11 +29,7 @@ options:
         fabric alone; of IPv6 from their networks of 64 bits, since hosts change the rest by themselves.
     type: dict
     default: {}
-  reads:
-    description: All hosts that this one reads from.
-    type: list
-    elements: str
-    default: []
+  reads: {description: All hosts that this one reads from., type: list, elements: str, default: []}
   host_keys:
     description: Their SSH host keys. A host that is not named keeps the key that it has.
     type: dict

@@ -16,12 +16,8 @@ options:
     type: dict
     default: {}
 attributes:
-  check_mode:
-    description: Reports whether a key would be made.
-    support: full
-  diff_mode:
-    description: A key is not shown.
-    support: none
+  check_mode: {description: Reports whether a key would be made., support: full}
+  diff_mode: {description: A key is not shown., support: none}
 """
 
 EXAMPLES = r"""
@@ -33,10 +29,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-host_key:
-  description: The host's own SSH key of type ed25519.
-  returned: always
-  type: str
+host_key: {description: The host's own SSH key of type ed25519., returned: always, type: str}
 public_key:
   description: The key by which it reads from others; empty if there is none yet, or it needs none.
   returned: always

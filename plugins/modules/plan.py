@@ -13,10 +13,7 @@ description:
     inventory, which the role P(gb10.fleet.verify#role) writes.
   - Fails when an error concerns a host of this run.
 options:
-  show:
-    description: Print the plan.
-    type: bool
-    default: false
+  show: {description: Print the plan., type: bool, default: false}
   format:
     description: How it is printed. The outermost braces of V(json) stand at the beginning of a line.
     type: str
@@ -34,10 +31,7 @@ options:
     type: str
     choices: [fleet, any, groups, one]
     default: fleet
-  service:
-    description: The name of a service.
-    type: str
-    default: ""
+  service: {description: The name of a service., type: str, default: ""}
   retire:
     description: Services that are no longer declared and are to be removed from the hosts of this run.
     type: list
@@ -93,10 +87,7 @@ plan:
   description: The decisions, as C(docs/explanation/architecture.md) describes them.
   returned: success
   type: dict
-observed:
-  description: The folder on the controller that holds what hosts have shown.
-  returned: success
-  type: str
+observed: {description: The folder on the controller that holds what hosts have shown., returned: success, type: str}
 lock_file:
   description: The file on the controller by which images and models are known, beside the inventory where
     C(fleet_lock_file) does not say otherwise.
@@ -106,27 +97,15 @@ bundle:
   description: The bundle's C(folders), and the folder of the C(inventory).
   returned: with O(bundle)
   type: dict
-hosts:
-  description: The hosts of this run.
-  returned: success
-  type: list
-  elements: str
-services:
-  description: The services that the run is about.
-  returned: success
-  type: list
-  elements: str
+hosts: {description: The hosts of this run., returned: success, type: list, elements: str}
+services: {description: The services that the run is about., returned: success, type: list, elements: str}
 removal:
   description:
     - What decides over services on a host that are not declared there. C(inventory), the name of this one; C(placed),
       the hosts of each service; C(hosts) of this run; C(retire).
   returned: success
   type: dict
-retry:
-  description: As given.
-  returned: success
-  type: list
-  elements: str
+retry: {description: As given., returned: success, type: list, elements: str}
 run:
   description: Who runs this, by which release and commits; a host that is changed keeps it.
   returned: without O(pulled)

@@ -12,14 +12,8 @@ description:
     before stays as it is. Those of hosts that the inventory has no more, and collections that none names, are removed.
   - Refuses a host with something that needs this machine at each change, before it writes anything.
 options:
-  fleet:
-    description: What M(gb10.fleet.plan) returned.
-    type: dict
-    required: true
-  folder:
-    description: Where the slices are written.
-    type: path
-    required: true
+  fleet: {description: What M(gb10.fleet.plan) returned., type: dict, required: true}
+  folder: {description: Where the slices are written., type: path, required: true}
   key:
     description: The file of the private key; the public one is beside it, with C(.pub).
     type: path
@@ -27,12 +21,8 @@ options:
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
 attributes:
-  check_mode:
-    description: Tells whose slice would be another one.
-    support: full
-  diff_mode:
-    description: A slice is not shown; C(plan.yml) shows what it is made of.
-    support: none
+  check_mode: {description: Tells whose slice would be another one., support: full}
+  diff_mode: {description: A slice is not shown; C(plan.yml) shows what it is made of., support: none}
 """
 
 EXAMPLES = r"""

@@ -12,10 +12,7 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
-  path:
-    description: The folder of the virtual environment. All that is in it is replaced.
-    type: path
-    required: true
+  path: {description: The folder of the virtual environment. All that is in it is replaced., type: path, required: true}
   lock:
     description: Text of a requirements file that pins each package and names the hashes of its files.
     type: str

@@ -15,9 +15,7 @@ options:
   file:
     description: The other project's recipe. A relative path begins in the folder where Ansible was called.
     type: path
-  folder:
-    description: Where the recipe goes. Without it, the folder C(recipes) beside the inventory.
-    type: path
+  folder: {description: "Where the recipe goes. Without it, the folder C(recipes) beside the inventory.", type: path}
   name:
     description: The new recipe's name. Without it, that of O(file) in small letters, with a dash for other characters.
     type: str

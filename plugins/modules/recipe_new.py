@@ -15,12 +15,8 @@ options:
     description: The hub's id of the model, C(organisation/name), of GGUF files C(organisation/name:Q4_K_M).
     type: str
     required: true
-  revision:
-    description: The commit; without it what C(main) stands for.
-    type: str
-  folder:
-    description: Where the recipe goes. Without it, the folder C(recipes) beside the inventory.
-    type: path
+  revision: {description: The commit; without it what C(main) stands for., type: str}
+  folder: {description: "Where the recipe goes. Without it, the folder C(recipes) beside the inventory.", type: path}
   checkpoint:
     description: What M(gb10.fleet.checkpoint_info) has read of the model, instead of asking the hub.
     type: dict

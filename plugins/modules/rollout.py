@@ -11,23 +11,15 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
   - gb10.fleet.attributes.on_controller
 options:
-  plan:
-    description: C(plan) of M(gb10.fleet.plan).
-    type: dict
-    required: true
-  service:
-    description: A service, or a model by its name for clients.
-    type: str
-    required: true
+  plan: {description: C(plan) of M(gb10.fleet.plan)., type: dict, required: true}
+  service: {description: "A service, or a model by its name for clients.", type: str, required: true}
   hosts:
     description:
       - The hosts of the run, with all of the services'. At a gateway that is none of them nothing waits.
     type: list
     elements: str
     required: true
-  ranks:
-    description: By host, C(ranks) of M(gb10.fleet.rank_info).
-    type: dict
+  ranks: {description: "By host, C(ranks) of M(gb10.fleet.rank_info).", type: dict}
 """
 
 EXAMPLES = r"""
@@ -40,21 +32,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-services:
-  description: The services that share the model's requests.
-  returned: success
-  type: list
-  elements: str
-hosts:
-  description: Their hosts.
-  returned: success
-  type: list
-  elements: str
-gateways:
-  description: The gateway's hosts, of those of the run.
-  returned: success
-  type: list
-  elements: str
+services: {description: The services that share the model's requests., returned: success, type: list, elements: str}
+hosts: {description: Their hosts., returned: success, type: list, elements: str}
+gateways: {description: "The gateway's hosts, of those of the run.", returned: success, type: list, elements: str}
 steps:
   description: What moves, one after the other, each with C(service), C(hosts), C(serves), C(others), C(nobody_s),
     C(limit_s) and C(holds).

@@ -12,23 +12,11 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
-  part:
-    description: The part of the slice.
-    type: str
-    choices: [clients, monitoring, phoenix]
-    required: true
-  plan:
-    description: What the slice holds under that name.
-    type: raw
-    required: true
-  secrets:
-    description: Text by path, which the action reads on the controller.
-    type: dict
-    default: {}
+  part: {description: The part of the slice., type: str, choices: [clients, monitoring, phoenix], required: true}
+  plan: {description: What the slice holds under that name., type: raw, required: true}
+  secrets: {description: "Text by path, which the action reads on the controller.", type: dict, default: {}}
 attributes:
-  action:
-    description: Reads the secrets on the controller, also those that ansible-vault encrypted.
-    support: full
+  action: {description: "Reads the secrets on the controller, also those that ansible-vault encrypted.", support: full}
 """
 
 EXAMPLES = r"""
@@ -39,11 +27,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-changed_files:
-  description: Files that were written, or would be.
-  returned: success
-  type: list
-  elements: str
+changed_files: {description: "Files that were written, or would be.", returned: success, type: list, elements: str}
 """
 
 from pathlib import Path

@@ -9,14 +9,8 @@ description:
     something else than its service is reached by. What holds stays as it is.
   - The folders have mode C(0700) and a C(.gitignore), so that git keeps nothing of them; keys have mode C(0600).
 options:
-  ca:
-    description: The CA's certificate, by its absolute path; its key lies beside it.
-    type: str
-    required: true
-  inventory:
-    description: The inventory's name, which the CA bears.
-    type: str
-    required: true
+  ca: {description: "The CA's certificate, by its absolute path; its key lies beside it.", type: str, required: true}
+  inventory: {description: "The inventory's name, which the CA bears.", type: str, required: true}
   services:
     description: C(tls) of the slice of each service that has a certificate of the CA.
     type: list
@@ -25,12 +19,8 @@ options:
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
 attributes:
-  check_mode:
-    description: Tells which certificates would be made.
-    support: full
-  diff_mode:
-    description: A key is not shown.
-    support: none
+  check_mode: {description: Tells which certificates would be made., support: full}
+  diff_mode: {description: A key is not shown., support: none}
 """
 
 EXAMPLES = r"""
@@ -42,9 +32,5 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-made:
-  description: The certificates that were made, by their files.
-  returned: always
-  type: list
-  elements: str
+made: {description: "The certificates that were made, by their files.", returned: always, type: list, elements: str}
 """

@@ -13,24 +13,14 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
-  services:
-    description: C(services) of the host's slice of the plan.
-    type: list
-    elements: dict
-    default: []
-  tls:
-    description: C(tls) of the host's slice of the plan.
-    type: dict
-    required: true
+  services: {description: C(services) of the host's slice of the plan., type: list, elements: dict, default: []}
+  tls: {description: C(tls) of the host's slice of the plan., type: dict, required: true}
   certificates:
     description: C(tls) of each service that has one, which the action takes of the plan.
     type: list
     elements: dict
     default: []
-  modes:
-    description: Permissions by path, which the action takes of the plan.
-    type: dict
-    default: {}
+  modes: {description: "Permissions by path, which the action takes of the plan.", type: dict, default: {}}
   secrets:
     description: What no plan holds, text by path, which the action reads on the controller.
     type: dict

@@ -49,20 +49,13 @@ unanswered:
   description: Which of C(proof.questions) a service that serves did not answer, and what instead; empty where none.
   returned: always
   type: str
-memory_total_bytes:
-  description: The host's memory.
-  returned: always
-  type: int
+memory_total_bytes: {description: The host's memory., returned: always, type: int}
 boot_log:
   description: The last lines of this start's journal that C(proof.boot_lines) matches; none without it.
   returned: always
   type: list
   elements: str
-log_tail:
-  description: The last lines of this start's journal.
-  returned: always
-  type: list
-  elements: str
+log_tail: {description: The last lines of this start's journal., returned: always, type: list, elements: str}
 """
 
 import re

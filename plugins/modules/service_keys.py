@@ -8,20 +8,12 @@ description:
   - Makes each key that is not there, of 32 random bytes, in a file with mode C(0600). One that is there stays as it is.
   - The folder of the keys has mode C(0700) and a C(.gitignore), so that git keeps none.
 options:
-  files:
-    description: The files, by their absolute paths.
-    type: list
-    elements: str
-    required: true
+  files: {description: "The files, by their absolute paths.", type: list, elements: str, required: true}
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
 attributes:
-  check_mode:
-    description: Tells which keys would be made.
-    support: full
-  diff_mode:
-    description: A key is not shown.
-    support: none
+  check_mode: {description: Tells which keys would be made., support: full}
+  diff_mode: {description: A key is not shown., support: none}
 """
 
 EXAMPLES = r"""
@@ -31,9 +23,5 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-made:
-  description: The files that were not there.
-  returned: always
-  type: list
-  elements: str
+made: {description: The files that were not there., returned: always, type: list, elements: str}
 """

@@ -20,12 +20,8 @@ attributes:
     description: Is skipped in check mode, since nothing was started.
     support: partial
     details: Reads nothing and says so.
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
-  action:
-    description: Runs on the controller and reads the host through M(gb10.fleet.service_info).
-    support: full
+  diff_mode: {description: "Changes nothing, so there is no diff.", support: none}
+  action: {description: Runs on the controller and reads the host through M(gb10.fleet.service_info)., support: full}
 """
 
 EXAMPLES = r"""
@@ -35,26 +31,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-service:
-  description: The service's name.
-  returned: success
-  type: str
-state:
-  description: Always V(serving).
-  returned: success
-  type: str
-answer:
-  description: The model's answer.
-  returned: success
-  type: str
-seconds:
-  description: How long it took.
-  returned: success
-  type: float
-boot:
-  description: What its engine printed about its memory and KV cache at this start.
-  returned: success
-  type: dict
+service: {description: The service's name., returned: success, type: str}
+state: {description: Always V(serving)., returned: success, type: str}
+answer: {description: The model's answer., returned: success, type: str}
+seconds: {description: How long it took., returned: success, type: float}
+boot: {description: What its engine printed about its memory and KV cache at this start., returned: success, type: dict}
 comparison:
   description: How the KV pool that was printed compares with the plan, in a few words; empty where nothing is known.
   returned: success
@@ -65,16 +46,8 @@ record:
     nothing of it.
   returned: success
   type: dict
-findings:
-  description: Where the running service differs from the plan.
-  returned: success
-  type: list
-  elements: dict
-problems:
-  description: The findings as sentences.
-  returned: success
-  type: list
-  elements: str
+findings: {description: Where the running service differs from the plan., returned: success, type: list, elements: dict}
+problems: {description: The findings as sentences., returned: success, type: list, elements: str}
 ansible_stats:
   description: The part of it that ansible-runner and AWX keep as artifacts of the run, below C(gb10_fleet).
   returned: success

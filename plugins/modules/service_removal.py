@@ -13,10 +13,7 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
-  host:
-    description: This host's name in the inventory.
-    type: str
-    required: true
+  host: {description: This host's name in the inventory., type: str, required: true}
   removal:
     description: What decides over them, C(removal) of M(gb10.fleet.plan). Nothing is removed where it is empty.
     type: dict

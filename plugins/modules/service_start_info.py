@@ -14,31 +14,12 @@ options:
     elements: dict
     required: true
     suboptions:
-      name:
-        description: The service.
-        type: str
-        required: true
-      unit:
-        description: The systemd unit that owns its container.
-        type: str
-        required: true
-      container:
-        description: Its container.
-        type: str
-        required: true
-      image:
-        description: The name of the image that its container is to be of.
-        type: str
-        required: true
-      started:
-        description: A file that is as old as its last start.
-        type: path
-        required: true
-      files:
-        description: Files and folders that it reads when it starts.
-        type: list
-        elements: path
-        required: true
+      name: {description: The service., type: str, required: true}
+      unit: {description: The systemd unit that owns its container., type: str, required: true}
+      container: {description: Its container., type: str, required: true}
+      image: {description: The name of the image that its container is to be of., type: str, required: true}
+      started: {description: A file that is as old as its last start., type: path, required: true}
+      files: {description: Files and folders that it reads when it starts., type: list, elements: path, required: true}
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """

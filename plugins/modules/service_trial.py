@@ -12,10 +12,7 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
-  service:
-    description: The service's name.
-    type: str
-    required: true
+  service: {description: The service's name., type: str, required: true}
   seconds:
     description: How long the next step may take, in seconds. With 0 no deadline is moved.
     type: int
@@ -30,10 +27,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-kept:
-  description: Whether the host keeps what the service went by before.
-  returned: success
-  type: bool
+kept: {description: Whether the host keeps what the service went by before., returned: success, type: bool}
 state:
   description: Of the status of the supervisor that runs; empty while it reports none.
   returned: success

@@ -14,19 +14,9 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
-  service:
-    description: The service's name.
-    type: str
-    required: true
-  files:
-    description: Files that the new definition writes.
-    type: list
-    elements: path
-    default: []
-  image:
-    description: The name of the image that its container runs.
-    type: str
-    default: ""
+  service: {description: The service's name., type: str, required: true}
+  files: {description: Files that the new definition writes., type: list, elements: path, default: []}
+  image: {description: The name of the image that its container runs., type: str, default: ""}
   state:
     description:
       - V(kept) keeps the files, V(restored) puts them back and keeps nothing, V(absent) keeps nothing.
@@ -44,11 +34,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-files:
-  description: The files that are kept or were put back.
-  returned: success
-  type: list
-  elements: str
+files: {description: The files that are kept or were put back., returned: success, type: list, elements: str}
 """
 
 import json

@@ -15,22 +15,10 @@ options:
     description: The registered results of a loop over M(gb10.fleet.service_ready), or C(seconds) of this module.
     type: dict
     required: true
-  after:
-    description: The same after the change. Without it nothing is compared.
-    type: dict
-    default: {}
-  figures_before:
-    description: C(figures) of M(gb10.fleet.bench_services).
-    type: dict
-    default: {}
-  figures_after:
-    description: The same after the change.
-    type: dict
-    default: {}
-  least:
-    description: How fast a service must be, as a part of its speed before.
-    type: float
-    default: 0.7
+  after: {description: The same after the change. Without it nothing is compared., type: dict, default: {}}
+  figures_before: {description: C(figures) of M(gb10.fleet.bench_services)., type: dict, default: {}}
+  figures_after: {description: The same after the change., type: dict, default: {}}
+  least: {description: "How fast a service must be, as a part of its speed before.", type: float, default: 0.7}
 """
 
 EXAMPLES = r"""

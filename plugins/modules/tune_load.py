@@ -9,26 +9,11 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.measures
 options:
-  load:
-    description: C(load) of M(gb10.fleet.tune).
-    type: dict
-    required: true
-  point:
-    description: C(point) of M(gb10.fleet.tune).
-    type: dict
-    required: true
-  goal:
-    description: The goal, whose figures are taken.
-    type: str
-    required: true
-  rounds:
-    description: How often; one more round warms up.
-    type: int
-    required: true
-  limit_s:
-    description: How long one round may take, in seconds.
-    type: int
-    required: true
+  load: {description: C(load) of M(gb10.fleet.tune)., type: dict, required: true}
+  point: {description: C(point) of M(gb10.fleet.tune)., type: dict, required: true}
+  goal: {description: "The goal, whose figures are taken.", type: str, required: true}
+  rounds: {description: How often; one more round warms up., type: int, required: true}
+  limit_s: {description: "How long one round may take, in seconds.", type: int, required: true}
 attributes:
   action:
     description: Runs on the controller and measures on the host through M(gb10.fleet.bench_load).
@@ -46,12 +31,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-figures:
-  description: By name the values of all rounds.
-  returned: success
-  type: dict
-busy:
-  description: Whether it failed since others ask the service.
-  returned: failure
-  type: bool
+figures: {description: By name the values of all rounds., returned: success, type: dict}
+busy: {description: Whether it failed since others ask the service., returned: failure, type: bool}
 """

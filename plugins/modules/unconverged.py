@@ -12,15 +12,8 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
   - gb10.fleet.attributes.reads_only
 options:
-  plan:
-    description: C(plan) of M(gb10.fleet.plan).
-    type: dict
-    required: true
-  hosts:
-    description: The hosts of the run.
-    type: list
-    elements: str
-    required: true
+  plan: {description: C(plan) of M(gb10.fleet.plan)., type: dict, required: true}
+  hosts: {description: The hosts of the run., type: list, elements: str, required: true}
   readings:
     description: By host C(compared) of M(gb10.fleet.host_info). A host without it is converged.
     type: dict
@@ -33,14 +26,8 @@ options:
     description: C(run) of M(gb10.fleet.plan). A run that would undo what the last one on a host did is refused.
     type: dict
     default: {}
-  go_back:
-    description: Let it undo that.
-    type: bool
-    default: false
-  staging:
-    description: Only whether images or models must be brought.
-    type: bool
-    default: false
+  go_back: {description: Let it undo that., type: bool, default: false}
+  staging: {description: Only whether images or models must be brought., type: bool, default: false}
 """
 
 EXAMPLES = r"""

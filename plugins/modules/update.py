@@ -12,27 +12,11 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
   - gb10.fleet.attributes.on_controller
 options:
-  plan:
-    description: C(plan) of M(gb10.fleet.plan).
-    type: dict
-    required: true
-  hosts:
-    description: The hosts of the run.
-    type: list
-    elements: str
-    required: true
-  states:
-    description: By host, C(state) of M(gb10.fleet.host_info).
-    type: dict
-    required: true
-  found:
-    description: By host, C(updates) of M(gb10.fleet.update_info).
-    type: dict
-    required: true
-  ranks:
-    description: By host, C(ranks) of M(gb10.fleet.rank_info).
-    type: dict
-    required: true
+  plan: {description: C(plan) of M(gb10.fleet.plan)., type: dict, required: true}
+  hosts: {description: The hosts of the run., type: list, elements: str, required: true}
+  states: {description: "By host, C(state) of M(gb10.fleet.host_info).", type: dict, required: true}
+  found: {description: "By host, C(updates) of M(gb10.fleet.update_info).", type: dict, required: true}
+  ranks: {description: "By host, C(ranks) of M(gb10.fleet.rank_info).", type: dict, required: true}
   firmware:
     description: Whether firmware that is offered is brought; without it a host that is offered some is refused.
     type: bool
@@ -58,8 +42,5 @@ steps:
   returned: success
   type: list
   elements: dict
-judged:
-  description: By host what M(gb10.fleet.host_update) keeps.
-  returned: success
-  type: dict
+judged: {description: By host what M(gb10.fleet.host_update) keeps., returned: success, type: dict}
 """

@@ -14,22 +14,11 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 options:
-  image:
-    description: An image that the container engine has.
-    type: str
-  path:
-    description: A folder on the host that holds the package C(vllm), or the package itself.
-    type: path
-  package:
-    description: The package's folder in the image. Without it the usual places are tried.
-    type: str
-  docker:
-    description: The engine's client.
-    type: str
-    default: docker
-  cache:
-    description: A folder for answers by image id, so that an image is read once.
-    type: path
+  image: {description: An image that the container engine has., type: str}
+  path: {description: "A folder on the host that holds the package C(vllm), or the package itself.", type: path}
+  package: {description: The package's folder in the image. Without it the usual places are tried., type: str}
+  docker: {description: The engine's client., type: str, default: docker}
+  cache: {description: "A folder for answers by image id, so that an image is read once.", type: path}
 """
 
 EXAMPLES = r"""
@@ -57,10 +46,7 @@ catalogue:
   description: What it knows, C(options), C(variables) and C(registries), as in the collection's own catalogue.
   returned: always
   type: dict
-image_id:
-  description: The image's id.
-  returned: with O(image)
-  type: str
+image_id: {description: The image's id., returned: with O(image), type: str}
 """
 
 from pathlib import Path

@@ -19,9 +19,7 @@ options:
         vllm.entrypoints.openai.api_server) is understood, also inside C(bash -c).
     type: list
     elements: raw
-  env:
-    description: The container's environment, name to text.
-    type: dict
+  env: {description: "The container's environment, name to text.", type: dict}
   command:
     description: A whole C(docker run) command line instead, as text or as words. What else is given comes
       before what it says.
@@ -33,9 +31,7 @@ options:
     description: The image's reference, or a map with C(reference), C(digest), C(family), C(entrypoint) and
       C(vllm) as in a recipe.
     type: raw
-  entrypoint:
-    description: What replaces the image's entrypoint.
-    type: str
+  entrypoint: {description: What replaces the image's entrypoint., type: str}
   mounts:
     description: Mounts as maps with C(source), C(target) and C(read_only). Not given means not known.
     type: list
@@ -69,12 +65,8 @@ options:
     description: The image's own names, as returned by M(gb10.fleet.vllm_catalogue_info), instead of a
       release's.
     type: dict
-  silence:
-    description: Rules to silence, id to reason. Their findings come marked, as hints.
-    type: dict
-  place:
-    description: What to put before the place of each finding.
-    type: str
+  silence: {description: "Rules to silence, id to reason. Their findings come marked, as hints.", type: dict}
+  place: {description: What to put before the place of each finding., type: str}
 """
 
 EXAMPLES = r"""
