@@ -318,3 +318,26 @@ def test_a_build_of_others_is_asked_for_no_name_that_it_has() -> None:
     found = [one for one in api.lint(launch) if one["rule"].startswith("catalogue-unknown")]
     assert [(one["place"], one["severity"]) for one in found] == [("env VLLM_OF_NOBODY", "warning")]
     assert found[0]["remedy"] == "keep it if this image's build reads it; else drop it"
+
+
+# Of a pair that ran; the checkpoint's size is in no file of ours, so that its weights are estimated as too large.
+PROVEN = (
+    "vllm serve {model} -tp 2 --block-size 256 --kv-cache-dtype fp8 --mamba-cache-mode align --enable-prefix-caching"
+    " --max-model-len 1048576 --max-num-seqs 4 --max-num-batched-tokens 4096 --load-format instanttensor"
+    """ --speculative-config '{{"method": "mtp", "num_speculative_tokens": 5}}' --kv-cache-memory-bytes 10G"""
+    " --gpu-memory-utilization 0.87 --quantization modelopt_mixed"
+)
+
+
+@pytest.mark.parametrize(
+    ("weights", "rule", "severity"), [(None, "memory-tight", "warning"), (184 << 30, "memory-does-not-fit", "error")]
+)
+def test_a_pool_that_its_author_ran_outweighs_an_estimate_alone(weights: int | None, rule: str, severity: str) -> None:
+    model = "local-inference-lab/GLM-5.3-Flash-NVFP4-Spark"
+    source = {"container": "vllm-node-b12x", "model": model, "cluster_only": True, "command": PROVEN}
+    recipe = api.import_recipe(source, "glm")["recipe"]
+    assert recipe is not None
+    recipe["model"]["weights_bytes"] = weights
+    rows = [row for row in planned_alone("glm", recipe)["findings"] if row["host"] == "host-1"]
+    assert (rule, severity) in {(row["rule"], row["severity"]) for row in rows}
+    assert ("ran it on so many hosts with a pool of 10.0 GiB" in rows[0]["found"]) == (weights is None)

@@ -445,7 +445,10 @@ def _host_findings(
         found = f"{size(left.expected)} left ({taken}), of which {size(stores)} are caches that options keep in the "
         found += "host's memory"
         remedy = f"make that cache of {' and '.join(starved)} smaller by {size(floor - left.low)}, or take it out"
-    if starves or left.expected < 0:
+    if left.expected < 0 and (proof := _proof(total, demands, shares, left)):
+        remedy = f"write model.weights_bytes ({demands[0].weights_files}), so that the plan knows"
+        yield warning("memory-tight", Place(host=host), found=f"{found}, {proof}", expected=expected, remedy=remedy)
+    elif starves or left.expected < 0:
         yield error("memory-does-not-fit", Place(host=host), found=found, expected=expected, remedy=remedy)
     elif left.expected < floor or left.low < 0:
         yield warning(
@@ -455,6 +458,18 @@ def _host_findings(
             expected=f"{expected}, and nothing missing where all takes the most",
             remedy=remedy,
         )
+
+
+def _proof(total: int, demands: Sequence[Demand], shares: Mapping[str, Share], left: Interval) -> str:
+    """Who ran what does not fit by an estimate: the one service of a usual host, with a pool no larger than his, whose
+    weights nobody has read, and would fit by their lower bound. Empty where nobody did."""
+    demand, usual = demands[0], fact("hardware", "memory_total_kib") * 1024
+    if len(demands) > 1 or demand.proven is None or demand.weights_bounds is None or total < usual:
+        return ""
+    pool, source = demand.proven
+    fits = left.high >= gib(fact("memory", "floor_gib")) and (shares[demand.service].kv_cache_memory_bytes or 0) <= pool
+    words = f"by an estimate of the weights, but {source}, ran it on so many hosts with a pool of {size(pool)}"
+    return words if fits else ""
 
 
 def _smaller(demands: Sequence[Demand], shares: Mapping[str, Share]) -> Iterator[str]:

@@ -87,7 +87,8 @@ class Demand:
     own_processes: what the server's processes take beside all that, where its engine knows it. limits: utilizations
     between which the recipe is known to work. share_option, pool_option: by which an owner declares a utilization and
     a pool. head: whether it is a group's first rank.
-    proven_on: numbers of hosts on which the recipe has run.
+    proven_on: numbers of hosts on which the recipe has run. proven: the pool of a rank that its author ran on as many
+    hosts, with who says so.
     flashinfer: whether FlashInfer's kernels compute NVFP4 experts. estimates_graphs: whether the engine takes an
     estimate of the CUDA graphs from a pool that it sizes itself. calibration: of the recipe. observed: of a boot of
     this very service on this host; it makes the figures exact, and decides nothing, so that a boot changes no command
@@ -128,6 +129,7 @@ class Demand:
     load_format: str = "auto"
     load_strategy: str = "lazy"
     proven_on: Sequence[int] = ()
+    proven: tuple[int, str] | None = None
     own_processes: Interval | None = None
     share_option: str = "gpu-memory-utilization"
     weights_files: str = "the sum of the safetensors files that the hub shows"

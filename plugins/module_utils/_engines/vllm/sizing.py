@@ -217,6 +217,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
     batched = kv.layout.settings.max_num_batched_tokens if kv else written
     lora = adapters.memory(config, values)
     limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
+    ran = placed.recipe["memory"].get("kv_bytes_max")
     records = placed.recipe["memory"].get("calibrations", [])
     findings += _unused_records(placed, records, batched)
     recorded = _recorded(placed, published_calibration(records, len(placed.hosts), _known_by(placed, values, batched)))
@@ -233,6 +234,9 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
         requested=partial(requested_bytes, release=parse(placed.image["release"] or "")),
         ranks=len(placed.hosts),
         proven_on=placed.recipe["host_counts"],
+        proven=(ran["value"], ran["source"])
+        if ran and len(placed.hosts) == max(placed.recipe["host_counts"])
+        else None,
         enforce_eager=eager,
         max_num_seqs=_whole(values.get("max-num-seqs"), SEQUENCES),
         max_num_batched_tokens=batched,
