@@ -463,8 +463,10 @@ def _host_findings(
 def _proof(total: int, demands: Sequence[Demand], shares: Mapping[str, Share], left: Interval) -> str:
     """Who ran what does not fit by an estimate: the one service of a usual host, with a pool no larger than his, whose
     weights nobody has read, and would fit by their lower bound. Empty where nobody did."""
-    demand, usual = demands[0], fact("hardware", "memory_total_kib") * 1024
-    if len(demands) > 1 or demand.proven is None or demand.weights_bounds is None or total < usual:
+    if len(demands) != 1 or total < fact("hardware", "memory_total_kib") * 1024:
+        return ""
+    [demand] = demands
+    if demand.proven is None or demand.weights_bounds is None:
         return ""
     pool, source = demand.proven
     fits = left.high >= gib(fact("memory", "floor_gib")) and (shares[demand.service].kv_cache_memory_bytes or 0) <= pool
