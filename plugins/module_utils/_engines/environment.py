@@ -12,7 +12,7 @@ from itertools import combinations
 
 from .._base import worded
 from .._base.addresses import ipv4
-from .._base.findings import Finding, fabric_error, finding
+from .._base.findings import Finding, finding
 from .._base.gb10 import topologies
 from .._base.place import Place
 from .._base.slice import FabricSlice, Interface
@@ -179,14 +179,9 @@ def _unconnected(usable: Usable, slices: Slices, hosts: Sequence[str], place: Pl
     for first, second in combinations(sorted(set(hosts)), 2):
         if any(peer["host"] == second for interface in usable[first] for peer in interface["peers"]):
             continue
-        yield fabric_error(
-            "fabric-group-unconnected",
-            place,
-            found=f"no cable between {first} and {second}",
-            expected="a cable or a switch between every two hosts of a group",
-            remedy=f"{_or_free(slices, first, second)}; replicas: {len(hosts)} needs none, where each holds the model",
-            reason="every rank exchanges tensors with every other, and NCCL does not go by way of a third",
-        )
+        found = f"no cable between {first} and {second}"
+        remedy = f"{_or_free(slices, first, second)}; replicas: {len(hosts)} needs none, where each holds the model"
+        yield worded.fabric_error("fabric-group-unconnected", place, found=found, remedy=remedy)
 
 
 def _unaddressed(usable: Usable, slices: Slices, place: Place) -> list[Finding]:

@@ -7,7 +7,8 @@ CPU and GPU of a GB10 share one memory, so that a cache "in the host's memory" t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .._base.findings import Finding, warning
+from .._base import worded
+from .._base.findings import Finding
 from .._base.place import Place
 
 GB, UNKNOWN = 10**9, 0
@@ -42,13 +43,10 @@ def kept(
 
 def uncounted(place: Place, found: str, why: str, source: str, instead: str = "") -> Finding:
     """What takes memory that the plan has no line for."""
-    return warning(
+    return worded.memory_warning(
         "memory-uncounted",
         place,
         found=f"{found}, which counts nothing in the plan: {why}",
-        expected="an option that tells its memory",
-        remedy="subtract its memory yourself: write workload.pool smaller by it"
-        + (f", or use {instead}" if instead else ""),
         source=source,
-        kind="memory",
+        instead=f", or use {instead}" if instead else "",
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .._base import worded
-from .._base.findings import Finding, hint
+from .._base.findings import Finding
 from .._base.layers import Value
 from .._base.sizes import is_bytes, quantity, size
 from .._facts.models.config import ConfigJson, number
@@ -216,13 +216,8 @@ def _unknown(placed: Placed, config: ConfigJson, settings: Settings, option: str
         found = f"a model of {shape}, whose cache in {title} is not known here"
     if config.values and settings.value_bytes is None:
         found = "a cache of numbers whose size the checkpoint alone says"
-    yield hint(
-        "memory-not-judged",
-        placed.place,
-        found=f"{found}: its pool is not planned, and takes what is free",
-        expected=f"a model.config of one of {', '.join(_PLAIN)}, and an option that says how its cache is kept",
-        remedy=f"write {option} where it shares its host, and watch its first start",
-        kind="memory",
+    yield worded.memory_hint(
+        "memory-not-judged/pool", placed.place, its_found=found, plain=", ".join(_PLAIN), option=option
     )
 
 

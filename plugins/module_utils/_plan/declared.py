@@ -244,10 +244,5 @@ def _same_addresses(hosts: Iterable[Host]) -> Iterator[Finding]:
         by_address.setdefault((host.address, host.port), []).append(host.name)
     for (address, port), names in sorted(by_address.items()):
         if len(names) > 1:
-            yield error(
-                "input-same-address",
-                Place(host=names[1], variable="ansible_host"),
-                found=f"{address}, port {port}, is also the address of {names[0]}",
-                expected="one name for each machine",
-                remedy="write its own address, or remove one of the names",
-            )
+            found = f"{address}, port {port}, is also the address of {names[0]}"
+            yield worded.error("input-same-address", Place(host=names[1], variable="ansible_host"), found=found)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from .._base import worded
-from .._base.findings import Finding, error
+from .._base.findings import Finding
 from .._base.yaml_text import written_twice
 
 
@@ -41,16 +41,8 @@ def not_inventories(sources: Mapping[str, str | None], given: Iterable[str]) -> 
     files = {file: folder for file in sources.values() if file and (folder := _no_inventory(Path(file), given))}
     if not files:
         return []
-    return [
-        error(
-            "input-not-an-inventory",
-            "the inventory",
-            found=f"Ansible took lines of {len(files)} files in {', '.join(sorted({*files.values()}))} for hosts",
-            expected="hosts of the hosts' file alone",
-            remedy="name the file instead of its folder: -i inventories/mine/hosts.yml; a key that was read this way "
-            "has been printed by Ansible: make a new one",
-        )
-    ]
+    folders = ", ".join(sorted({*files.values()}))
+    return [worded.error("input-not-an-inventory", "the inventory", files=len(files), folders=folders)]
 
 
 def _no_inventory(file: Path, given: Iterable[str]) -> str | None:

@@ -5,6 +5,7 @@ what the recipe says of its own does not hold for it."""
 from collections.abc import Mapping
 from typing import Any
 
+from .._base import worded
 from .._base.findings import Finding, error
 from .._base.place import Place
 from .._engines.declaration import DraftData, ImageData, ModelData, RecipeData
@@ -68,15 +69,8 @@ def without_its_model(recipe: RecipeData, place: Place) -> tuple[RecipeData, lis
     files = [overlay.get("model_file", overlay["target"]) for overlay in of_model]
     if not files:
         return rest, []
-    return rest, [
-        error(
-            "service-model-overlay",
-            place,
-            found=f"another model than {recipe['model']['repository']}, whose {', '.join(files)} the recipe changes",
-            expected="a model that the recipe's overlays are for",
-            remedy=f"write a recipe of your own without these overlays: copy {recipe['name']}.yml to your recipes",
-        )
-    ]
+    found = f"another model than {recipe['model']['repository']}, whose {', '.join(files)} the recipe changes"
+    return rest, [worded.error("service-model-overlay", place, found=found, name=recipe["name"])]
 
 
 def with_draft(model: ModelData, wanted: str | None) -> ModelData:

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from .._base import layout
-from .._base.findings import Finding, error
+from .._base import layout, worded
+from .._base.findings import Finding
 from .._base.gb10 import fact
 from .._base.layers import Value
 from .._base.sizes import gib
@@ -144,13 +144,8 @@ def port_clashes(services: Iterable[Placed]) -> Iterator[Finding]:
             for port in [*_ports(placed, rank), *meeting]:
                 other, number = taken.setdefault((host.name, port), (placed, rank))
                 if other is not placed and (rank or number):
-                    yield error(
-                        "input-port-twice",
-                        placed.place.below("port"),
-                        found=f"port {port} of {host.name} is already one of {other.place}",
-                        expected="ports of its own",
-                        remedy="write another port",
-                    )
+                    found = f"port {port} of {host.name} is already one of {other.place}"
+                    yield worded.error("input-port-twice/clashes-rank", placed.place.below("port"), found=found)
 
 
 # Containers -------------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._base.findings import Finding, did_you_mean, error, hint
+from ..._base import worded
+from ..._base.findings import Finding, did_you_mean, error
 from ..._base.place import Place
 from .catalogue import Option, Release, load
 
@@ -21,14 +22,9 @@ def judge(request: Mapping[str, Any], place: Place) -> list[Finding]:
 
 
 def _not_judged(request: Mapping[str, object], place: Place) -> Finding:
-    return hint(
-        "llama-not-judged",
-        place.below("image"),
-        found=f"llama.cpp {request['release'] or 'of a release that nobody wrote'}, whose options are not known here",
-        expected=f"one of {', '.join(sorted(load()))}",
-        remedy="write image.release, as `llama-server --version` prints it; options of other releases are not judged",
-        kind="catalogue",
-    )
+    found = f"llama.cpp {request['release'] or 'of a release that nobody wrote'}, whose options are not known here"
+    expected = f"one of {', '.join(sorted(load()))}"
+    return worded.catalogue_hint("llama-not-judged", place.below("image"), found=found, expected=expected)
 
 
 def _judged(release: Release, flags: Mapping[str, object], place: Place) -> Iterator[Finding]:

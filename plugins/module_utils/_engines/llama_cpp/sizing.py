@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..._base import worded
-from ..._base.findings import Finding, error, hint
+from ..._base.findings import Finding, hint
 from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.layers import Value
@@ -247,10 +247,6 @@ def slot_problems(placed: Placed) -> Iterator[Finding]:
     if wanted is None or context is None or values.get("kv-unified") is True:
         return
     if context // slots(values) < wanted:
-        yield error(
-            "llama-slot-short",
-            placed.place.below("flags", "ctx-size"),
-            found=f"{context} tokens for {slots(values)} slots, {context // slots(values)} each",
-            expected=f"{wanted * slots(values)}: max_model_len in each slot",
-            remedy="take ctx-size out, which then follows from the workload",
-        )
+        found = f"{context} tokens for {slots(values)} slots, {context // slots(values)} each"
+        expected = f"{wanted * slots(values)}: max_model_len in each slot"
+        yield worded.error("llama-slot-short", placed.place.below("flags", "ctx-size"), found=found, expected=expected)

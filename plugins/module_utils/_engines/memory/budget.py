@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from ..._base import worded
 from ..._base.findings import Finding, memory_error, memory_hint, memory_warning, ordered
 from ..._base.gb10 import fact
 from ..._base.place import Place
@@ -331,24 +332,13 @@ def _ratio_down(size: int, total: int) -> float:
 def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iterator[Finding]:
     """What is wrong with one service's share; ``free``: bytes that the system and the other services leave."""
     if share.non_kv is None:
-        yield warning(
-            "memory-weights-unknown",
-            demand.place,
-            found="the size of the weights isn't known, so that no memory can be planned for them",
-            expected="model.weights_bytes, or a calibration in the recipe",
-            remedy=f"write model.weights_bytes: {demand.weights_files}",
-        )
+        weights_files = demand.weights_files
+        yield worded.memory_warning("memory-weights-unknown", demand.place, weights_files=weights_files)
         return
     if share.non_kv.weights_source == demand.weights_source and demand.weights_bounds:
         low, high = (size(bound) for bound in demand.weights_bounds)
-        yield hint(
-            "memory-weights-estimated",
-            demand.place,
-            found=f"about {size(demand.weights_bytes or 0)} of weights, between {low} and {high}: "
-            f"{demand.weights_source}",
-            expected="the sum of the safetensors files",
-            remedy="write model.weights_bytes, which the hub shows, for tighter bounds; the first boot makes it exact",
-        )
+        found = f"about {size(demand.weights_bytes or 0)} of weights, between {low} and {high}: {demand.weights_source}"
+        yield worded.memory_hint("memory-weights-estimated", demand.place, found=found)
     yield from _boot_differs(demand, share.non_kv)
     # without a cache nothing is cut from it; one of a known size is pinned
     is_cut = demand.kv_bytes is None or (demand.utilization is not None and demand.kv_bytes > 0)
@@ -356,12 +346,9 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
         yield from _utilization_too_low(demand, share, share.non_kv, total)
     extra = gib(fact("limits", "eager_load_extra_gib")) if demand.load_strategy == "eager" else 0
     if extra and share.non_kv.weights + extra > free:
-        yield error(
-            "memory-load-peak",
-            demand.place.below("flags", "safetensors-load-strategy"),
-            found=f"eager loading needs {size(share.non_kv.weights + extra)} for a while, {size(free)} are free",
-            expected="a load that fits beside what already runs",
-            remedy='write "safetensors-load-strategy: lazy"',
+        found = f"eager loading needs {size(share.non_kv.weights + extra)} for a while, {size(free)} are free"
+        yield worded.memory_error(
+            "memory-load-peak", demand.place.below("flags", "safetensors-load-strategy"), found=found
         )
 
 
@@ -369,14 +356,9 @@ def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
     """A boot that took more than it was planned to: the start check covers less than it should."""
     planned = estimate(demand)
     if demand.observed and planned and shown.total.expected > planned.total.high:
-        yield warning(
-            "memory-boot-differs",
-            demand.place,
-            found=f"{size(shown.total.expected)} beside the KV pool, {shown.source}",
-            expected=f"{size(planned.total.high)} at most ({planned.source})",
-            remedy="write the boot's figures into memory.calibrations of a recipe of your own "
-            "(docs/explanation/memory.md)",
-        )
+        found = f"{size(shown.total.expected)} beside the KV pool, {shown.source}"
+        expected = f"{size(planned.total.high)} at most ({planned.source})"
+        yield worded.memory_warning("memory-boot-differs", demand.place, found=found, expected=expected)
 
 
 def _utilization_too_low(demand: Demand, share: Share, non_kv: NonKv, total: int) -> Iterator[Finding]:
@@ -418,15 +400,8 @@ def _shared_profile(demand: Demand, host: str) -> Finding:
 
 
 def _crowded(demand: Demand, host: str) -> Finding:
-    return error(
-        "memory-crowded",
-        demand.place,
-        found=f"it gets what is left of {host}, and so does another service there, one of them of unknown size",
-        expected="at most one service a host whose weights or KV pool have no known size, and none with it that takes "
-        "the rest",
-        remedy="write what isn't known, model.config and model.weights_bytes (docs/how-to/recipes.md), or, for one of "
-        f"them, workload.pool in GiB and {demand.share_option}",
-    )
+    share_option = demand.share_option
+    return worded.memory_error("memory-crowded", demand.place, host=host, share_option=share_option)
 
 
 def _host_findings(

@@ -97,13 +97,8 @@ def _engine(data: object, place: Place, engines: Mapping[str, Engine]) -> tuple[
 def old_image_keys(image: Mapping[Any, Any], place: Place) -> Iterator[Finding]:
     """The key that ``release`` had before 0.2."""
     for name in (name for name in ENGINES if name in image):
-        yield error(
-            "recipe-old-key",
-            place.below(name),
-            found=f"the old name of {place.below('release').text}",
-            expected="release: what the image holds of its engine",
-            remedy=f"write release: {str(image[name])[:40]} instead",
-        )
+        found = f"the old name of {place.below('release').text}"
+        yield worded.error("recipe-old-key", place.below(name), found=found, image=str(image[name])[:40])
 
 
 def flag_problems(flags: Mapping[str, object], place: Place, engine: EngineSpec) -> Iterator[Finding]:
@@ -193,13 +188,9 @@ def _draft_problems(recipe: RecipeData, place: Place, wanted: str | None) -> Ite
     """wanted: the draft model that the flags ask for."""
     declared = recipe["model"].get("draft", {}).get("repository")
     if wanted != declared:
-        yield error(
-            "recipe-draft",
-            place.below("model", "draft", "repository"),
-            found=f"{declared or 'nothing'}, while speculative-config asks for {wanted or 'no draft model'}",
-            expected="the draft model that speculative-config names, so that it is staged with the model",
-            remedy=f'write "{wanted}"' if wanted else "take it out",
-        )
+        found = f"{declared or 'nothing'}, while speculative-config asks for {wanted or 'no draft model'}"
+        remedy = f'write "{wanted}"' if wanted else "take it out"
+        yield worded.error("recipe-draft", place.below("model", "draft", "repository"), found=found, remedy=remedy)
 
 
 def _overlay_problems(recipe: RecipeData, place: Place) -> Iterator[Finding]:

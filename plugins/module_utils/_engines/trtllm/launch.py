@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._base import worded
-from ..._base.findings import Finding, error
+from ..._base.findings import Finding
 from ..._base.layers import Layer, Value, merge
 from ..._base.place import Place
 from ..._facts.models.purpose import CHAT
@@ -88,14 +88,8 @@ def group_problems(placed: Placed) -> Iterator[Finding]:
         differing = sorted(name for name in own.keys() | of_head.keys() if own.get(name) != of_head.get(name))
         if differing:
             name = differing[0]
-            yield error(
-                "trtllm-variables-differ",
-                placed.place.below("hosts"),
-                found=f"{name} is {of_head.get(name)} on {placed.head.name} and {own.get(name)} on {host.name}",
-                expected="the same on all: each rank gets the head's variables, its interfaces' names among them",
-                remedy="write env for the service, not for a host; in a ring take another engine",
-                source="tensorrt_llm/executor/ray_executor.py, create_workers",
-            )
+            found = f"{name} is {of_head.get(name)} on {placed.head.name} and {own.get(name)} on {host.name}"
+            yield worded.error("trtllm-variables-differ", placed.place.below("hosts"), found=found)
 
 
 def _variables(placed: Placed, host: Host) -> dict[str, Any]:

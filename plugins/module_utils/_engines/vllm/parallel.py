@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._base import worded
-from ..._base.findings import Finding, error
+from ..._base.findings import Finding
 from ..._base.layers import Layer, Value
 from ..._base.place import Place
 from ..ports import LAST_PORT, MOST_ABOVE
@@ -104,40 +104,28 @@ def _sizes(place: Place, hosts: int, flags: Mapping[str, Value], shape: Shape | 
     if replicas != 1:
         each, left = divmod(hosts, replicas)
         how = f"a service of {each} {'host' if each == 1 else 'hosts'} for each"
-        yield error(
-            "group-data-parallel",
-            place.below("flags", DATA),
-            found=f"{replicas} replicas in one service on {hosts} hosts",
-            expected=f"replicas of their own: {how}"
-            if not left
-            else f"a number of replicas that divides {hosts} hosts",
-            remedy=_instead(flags, replicas, each, left),
-            reason="a group is one instance of the model: its ranks start, are proved and start anew together",
-        )
+        expected = f"a number of replicas that divides {hosts} hosts" if left else f"replicas of their own: {how}"
+        remedy = _instead(flags, replicas, each, left)
+        at = place.below("flags", DATA)
+        yield worded.error("group-data-parallel", at, expected=expected, remedy=remedy, replicas=replicas, hosts=hosts)
     elif tensor * pipeline != hosts:
         sizes = f"{TENSOR} {tensor} x {PIPELINE} {pipeline} = {tensor * pipeline}"
         copies, left = divmod(hosts, tensor * pipeline)
         more = "" if left or copies < 2 else f", or write replicas: {copies}, each on {tensor * pipeline} of the hosts"
-        yield error(
-            "group-ranks",
-            place.below("hosts"),
-            found=f"{hosts} hosts for {sizes}",
-            expected=f"{TENSOR} x {PIPELINE} = the number of hosts",
-            remedy=f"name {tensor * pipeline} hosts{more}, or take the sizes out and have them follow from the hosts"
-            + _as_split(shape, hosts),
-            reason="a GB10 has one GPU, so one rank a host",
-        )
+        found, expected = f"{hosts} hosts for {sizes}", f"{TENSOR} x {PIPELINE} = the number of hosts"
+        named = f"name {tensor * pipeline} hosts{more}"
+        remedy = f"{named}, or take the sizes out and have them follow from the hosts{_as_split(shape, hosts)}"
+        yield worded.error("group-ranks", place.below("hosts"), found=found, expected=expected, remedy=remedy)
     elif shape and (against := shape.against(tensor, pipeline)):
-        yield error(
+        sizes = f"{hosts} hosts as {TENSOR} {tensor} x {PIPELINE} {pipeline}"
+        stages = f", at most {shape.layers} stages" if shape.layers else ""
+        yield worded.error(
             "group-shape",
             place.below("hosts"),
-            found=f"{hosts} hosts as {TENSOR} {tensor} x {PIPELINE} {pipeline}, and of the model don't divide: "
-            + "; ".join(against),
-            expected=f"{TENSOR} {_listed(shape.tensor_sizes())}"
-            + (f", at most {shape.layers} stages" if shape.layers else ""),
-            remedy=f"take the sizes out{_as_split(shape, hosts)}; numbers of hosts that it divides into: "
-            f"{_listed(shape.host_counts())}",
-            source="vllm/config/model.py, verify_with_parallel_config; vllm/distributed/utils.py",
+            found=f"{sizes}, and of the model don't divide: {'; '.join(against)}",
+            expected=f"{TENSOR} {_listed(shape.tensor_sizes())}{stages}",
+            split=_as_split(shape, hosts),
+            counts=_listed(shape.host_counts()),
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base import worded
-from ..._base.findings import Finding, warning
+from ..._base.findings import Finding
 from ..._base.gb10 import fact
 from ..._facts.models.checkpoint import Checkpoint
 from ..._facts.models.config import ConfigJson
@@ -99,15 +99,9 @@ def _image(architecture: str | None, catalogue: Catalogue, place: str) -> tuple[
         return known, []
     if releases:
         first = next((release for release in releases if _later(release, known["release"])), releases[-1])
+        found = f"{architecture}, which vLLM {known['release']} does not have; vLLM {first} does"
         return {"reference": f"vllm/vllm-openai:v{first}", "digest": None, "family": "upstream", "release": first}, [
-            warning(
-                "model-image",
-                place,
-                found=f"{architecture}, which vLLM {known['release']} does not have; vLLM {first} does",
-                expected=f"an image that somebody has seen on a GB10, as {known['reference']}",
-                remedy="try it on one host, or name an image of yours: image {reference, family, release} of the "
-                "service",
-            )
+            worded.warning("model-image", place, found=found, reference=known["reference"])
         ]
     return known, [
         worded.error(

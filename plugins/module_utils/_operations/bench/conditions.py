@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._base import worded
-from ..._base.findings import Finding, error
+from ..._base.findings import Finding
 from ..._base.slice import ServiceSlice
 
 # Whatever makes a service faster or slower and is no disturbance.
@@ -49,13 +49,10 @@ def differing(
     with."""
     for key in NAMES:
         if before[key] != after[key] and key not in asked:
-            yield error(
-                "bench-differs",
-                f"{key} of {name}",
-                found=_shown(before[key], after[key]),
-                expected=_shown(after[key], before[key]),
-                remedy=f"write -e changed={','.join([*asked, key])} if that is what you compare",
-            )
+            found = _shown(before[key], after[key])
+            expected = _shown(after[key], before[key])
+            keys = ",".join([*asked, key])
+            yield worded.error("bench-differs/differing", f"{key} of {name}", found=found, expected=expected, keys=keys)
 
 
 def _shown(value: Any, other: Any) -> str:

@@ -151,13 +151,9 @@ def problems(
         if service["hosts"][0] not in hosts:
             yield worded.error("bench-limit", Place(service=name), first_host=service["hosts"][0])
         if not tools[service["engine"]]:
-            yield error(
-                "bench-engine",
-                Place(service=name),
-                found=f"served by {service['engine']}, whose images bring no load generator",
-                expected=f"one of {', '.join(engine for engine, words in tools.items() if words)}",
-                remedy="measure it by a program of your own, through its endpoint",
-            )
+            found = f"served by {service['engine']}, whose images bring no load generator"
+            engines = ", ".join((engine for engine, words in tools.items() if words))
+            yield worded.error("bench-engine", Place(service=name), found=found, engines=engines)
 
 
 def wrong_points(asked: Mapping[str, Any]) -> Iterator[Finding]:

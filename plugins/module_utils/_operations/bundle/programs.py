@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..._base import worded
-from ..._base.findings import refusal
 from ..._base.received import one_line
 
 
@@ -25,13 +24,8 @@ def run(
             cwd=folder,
         )
     except FileNotFoundError:
-        raise refusal(
-            "bundle-program",
-            arguments[0],
-            found="there is no such program on this machine",
-            expected=f"what fetches {what}",
-            remedy=f"apt install {arguments[0].split('/')[-1]}, and run again",
-        ) from None
+        package = arguments[0].split("/")[-1]
+        raise worded.refusal("bundle-program/run", arguments[0], what=what, package=package) from None
     if done.returncode:
         words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
         raise worded.refusal(

@@ -58,7 +58,7 @@ def _gpg(home: str, *arguments: str, given: bytes = b"") -> bytes:
 
 
 def _no_program(name: str) -> Exception:
-    return worded.refusal("bundle-program", name, name=name)
+    return worded.refusal("bundle-program/no-program", name, name=name)
 
 
 def _last(output: bytes) -> str:

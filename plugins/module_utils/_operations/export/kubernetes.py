@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ..._base import layout, worded
-from ..._base.findings import Finding, error, warning
+from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._base.plan import Plan
 from ..._base.slice import Copied
@@ -116,13 +116,8 @@ def _differing(service: _Service) -> Iterator[Finding]:
     names = [key for key, value in first["env"].items() if other["env"].get(key) != value]
     pairs = zip(pairwise(first["arguments"]), other["arguments"][1:], strict=False)
     names += [option for (option, value), others in pairs if value != others]
-    yield error(
-        "export-workers-differ",
-        service.place,
-        found=f"{len(workers)} workers that differ by host ({', '.join(names) or 'in their containers'})",
-        expected="one worker, or workers that are alike: a LeaderWorkerSet has one template for all",
-        remedy=f"place it on two hosts, {KEEP}",
-    )
+    found = f"{len(workers)} workers that differ by host ({', '.join(names) or 'in their containers'})"
+    yield worded.error("export-workers-differ", service.place, found=found, keep=KEEP)
 
 
 def _remarks(plan: Plan, service: _Service) -> Iterator[Finding]:
@@ -135,13 +130,8 @@ def _remarks(plan: Plan, service: _Service) -> Iterator[Finding]:
     for rank in service.ranks:
         others = [one["name"] for one in plan["hosts"][rank.host]["services"] if one["name"] != service.name]
         if others:
-            yield warning(
-                "export-gpu-shared",
-                place,
-                found=f"{rank.host} has one GPU, and also serves {', '.join(sorted(others))}",
-                expected=f"nvidia.com/gpu: {len(others) + 1} on that node",
-                remedy="give the NVIDIA device plugin time slicing (sharing.timeSlicing) with as many replicas",
-            )
+            found = f"{rank.host} has one GPU, and also serves {', '.join(sorted(others))}"
+            yield worded.warning("export-gpu-shared", place, found=found, uses=len(others) + 1)
     if service.head.supervisor.gids:
         yield worded.hint("export-gid", place)
     if address := listens_at(service.head):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..._base import layout, worded
-from ..._base.findings import Finding, host_error, host_warning, ordered
+from ..._base.findings import Finding, host_warning, ordered
 from ..._base.place import Place
 from ..._base.reading import Listener, State
 from ..._base.received import one_line
@@ -66,14 +66,8 @@ def made_elsewhere(needs: Needs, state: State, kept: Collection[str] | None) -> 
     for secret in needs["secrets"]:
         if kept is not None and secret["source"] not in kept and _is_there(secret["path"], state):
             source, path = secret["source"], secret["path"]
-            yield host_error(
-                "preflight-secret",
-                _place_of(secret),
-                found=f"{path} is on this host already, and {source} is not on this controller",
-                expected="what the controller that made it has, here too",
-                remedy=f"copy {source.rpartition('/')[0]} from there; or for a new one, which every client has to be "
-                f"given: sudo rm {path} on this host",
-            )
+            folder = source.rpartition("/")[0]
+            yield worded.host_error("preflight-secret", _place_of(secret), path=path, its_source=source, folder=folder)
 
 
 def lets_others_in(access: PeerAccess, state: State) -> Iterator[Finding]:

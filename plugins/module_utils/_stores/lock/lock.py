@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._base import worded
-from ..._base.findings import Finding, FleetError, did_you_mean, error
+from ..._base.findings import Finding, FleetError, did_you_mean
 from ..._base.place import Place, keys_of
 from ..._base.received import DIGEST, REVISION, SHA256
 from ..._base.schema import Spec, check
@@ -165,14 +165,9 @@ def anchored(kind: str, entry: Mapping[str, Any], lock: Lock, relock: str) -> tu
         problems.append(worded.error("lock-recipe-unpinned", name, kind__words=_words(kind, known), pin=sort.pin))
         known = None
     if known and in_lock and not _same(kind, known, in_lock):
+        found, expected = f"{_words(kind, in_lock)} in the lock", f"{_words(kind, known)}, as its recipe has it"
         problems.append(
-            error(
-                "lock-recipe-differs",
-                key(kind, entry),
-                found=f"{_words(kind, in_lock)} in the lock",
-                expected=f"{_words(kind, known)}, as its recipe has it",
-                remedy=f"if the recipe is right: -e relock={name}; if not, correct the recipe",
-            )
+            worded.error("lock-recipe-differs", key(kind, entry), found=found, expected=expected, name=name)
         )
     renew = named and not entry[sort.pin] and entry["source"]["kind"] in (*sort.sources, "host")
     return {**entry, "lock": known or in_lock, "renew": renew}, problems

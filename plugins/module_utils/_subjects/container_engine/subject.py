@@ -93,15 +93,10 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
         why += [_gone(missing)] if missing else []
         ways = ["stop them", "write `restart: true` in fleet_host.container_engine"]
         ways += [] if missing else [f"leave these keys alone ({', '.join(f'{key}: null' for key in changes)})"]
-        yield error(
-            "docker-restart",
-            "Docker",
-            found=f"{', and '.join(why)}, so Docker restarts, and with it {', '.join(others)}",
-            expected="no containers of others, or a yes",
-            remedy=f"{', '.join(ways[:-1])}, or {ways[-1]}",
-            reason=_FLUSHED if missing else "",
-            kind="host",
-        )
+        found = f"{', and '.join(why)}, so Docker restarts, and with it {', '.join(others)}"
+        remedy = f"{', '.join(ways[:-1])}, or {ways[-1]}"
+        reason = _FLUSHED if missing else ""
+        yield worded.host_error("docker-restart", "Docker", found=found, remedy=remedy, reason=reason)
 
 
 def _overruled(daemon: Mapping[str, Any], plan: ContainerEngineSlice) -> Iterator[Finding]:
@@ -110,14 +105,8 @@ def _overruled(daemon: Mapping[str, Any], plan: ContainerEngineSlice) -> Iterato
     if daemon.get("masked"):
         yield worded.error("docker-masked", UNIT, kind="host", unit=UNIT)
     if daemon.get("file"):
-        yield error(
-            "docker-other-file",
-            _DAEMON,
-            found=f"dockerd reads {daemon['file']} instead ({where.get('config-file', _CAT)})",
-            expected="this file, whose keys the plan sets",
-            remedy=f"move its settings to {_DAEMON}, and take --config-file out",
-            kind="host",
-        )
+        found = f"dockerd reads {daemon['file']} instead ({where.get('config-file', _CAT)})"
+        yield worded.host_error("docker-other-file", _DAEMON, found=found, file=_DAEMON)
     written = {key for key, value in plan["daemon"].items() if value is not None}
     for key in sorted(written & {*daemon.get("flags", ())}):
         yield worded.error(

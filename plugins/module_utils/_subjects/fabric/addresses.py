@@ -13,7 +13,7 @@ from itertools import combinations
 
 from ..._base import worded
 from ..._base.addresses import ipv4
-from ..._base.findings import Finding, fabric_error
+from ..._base.findings import Finding
 from ..._base.place import Place
 from .declared import End, HostFacts, Segment
 from .hardware import HALVES
@@ -173,11 +173,8 @@ def _interface(place: Place, text: str, problems: list[Finding]) -> Interface | 
     try:
         interface = ipaddress.IPv4Interface(text)
     except ValueError as reason:
-        problems.append(
-            fabric_error(
-                "fabric-address-invalid", place, found=f'"{text}": {reason}', expected=expected, remedy="correct it"
-            )
-        )
+        found = f'"{text}": {reason}'
+        problems.append(worded.fabric_error("fabric-address-invalid/interface", place, found=found, expected=expected))
         return None
     network = interface.network
     edges = {network.network_address, network.broadcast_address} if network.prefixlen < 31 else set()

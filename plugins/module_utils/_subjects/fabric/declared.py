@@ -12,7 +12,7 @@ from itertools import count as numbers_from
 from typing import Any, Literal, Protocol
 
 from ..._base import worded
-from ..._base.findings import Finding, did_you_mean, fabric_error, fabric_hint
+from ..._base.findings import Finding, did_you_mean, fabric_error
 from ..._base.place import Place
 from ..._base.schema import check
 from .hardware import MTU_MAX, MTU_MIN, PORTS, RAILS
@@ -248,15 +248,8 @@ def _crossed_pairs(segments: Sequence[Segment]) -> Iterator[Finding]:
             if kept.port in free_ports(moved.host, segments):
                 remedy = f"leave it; or plug it into port {kept.port} on both sides, and write {moved.host}:{kept.port}"
                 break
-        yield fabric_hint(
-            "fabric-crossed-pair",
-            cable.place,
-            found=f"port {first.port} of {first.host} goes to port {second.port} of {second.host}",
-            expected="like ports, which each tool of others takes for granted",
-            remedy=remedy,
-            reason="it serves where each rank names its own interface, as here; with one name for both it fails",
-            source="vLLM, pull request 40991 (a pair that serves); cluster owner's notes, Cabling (one that failed)",
-        )
+        found = f"port {first.port} of {first.host} goes to port {second.port} of {second.host}"
+        yield worded.fabric_hint("fabric-crossed-pair", cable.place, found=found, remedy=remedy)
 
 
 def _hosts_joined(start: str, cables: Iterable[Segment]) -> set[str]:

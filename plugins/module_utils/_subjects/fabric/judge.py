@@ -217,12 +217,8 @@ class _Interface:
         strangers = [where(host, name).text if host else f"an unknown machine ({name})" for host, name in sorted(seen)]
         if self.wanted["kind"] == "cable" and strangers:
             remedy = f"plug this cable where it is declared to go, or declare it as it hangs: {', '.join(strangers)}"
-            return fabric_error(
-                "fabric-wrong-peer",
-                self.place,
-                found="connected to " + ", ".join(strangers),
-                expected=expected,
-                remedy=remedy,
+            return worded.fabric_error(
+                "fabric-wrong-peer", self.place, expected=expected, remedy=remedy, strangers=", ".join(strangers)
             )
         found = f"it does not answer, {', '.join(strangers)} do" if strangers else "a carrier, but nobody answers"
         remedy = f"see that {peer['host']} is converged (site.yml) and its interface up"

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..._base import worded
 from ..._base.addresses import in_url
-from ..._base.findings import Finding, error
+from ..._base.findings import Finding
 from ..._base.gb10 import fact
 from ..._base.slice import Api, ListenRow, MonitoringSlice, Slice
 from ..._engines.decided import Decided
@@ -139,13 +140,8 @@ def _unreachable(service: Decided, collector: str) -> Iterator[Finding]:
     placed = service.placed
     listen = placed.settings["listen"]
     if placed.head.name != collector and placed.is_local:
-        yield error(
-            "input-monitoring-listen",
-            placed.place.below("listen"),
-            found=f"{listen}, which Prometheus on {collector} does not reach",
-            expected=f"an address of {placed.head.name} for other hosts",
-            remedy="take listen out, or write fleet_monitoring.host: " + placed.head.name,
-        )
+        found = f"{listen}, which Prometheus on {collector} does not reach"
+        yield worded.error("input-monitoring-listen", placed.place.below("listen"), found=found, head=placed.head.name)
 
 
 def _controller(part: MonitoringSlice) -> str:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._base import layout
+from ..._base import layout, worded
 from ..._base.findings import Difference, Finding, host_error, host_warning
 from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson, keyed, managed
@@ -313,12 +313,10 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     for service in look.slice["services"]:
         rank = service.get("supervisor")  # what doctor.yml keeps of a service has none
         if rank and rank["readiness"] and (url := asked.get(layout.unit(service["name"]))):
-            yield host_warning(
+            yield worded.host_warning(
                 "service-endpoint-closes",
                 Place(service=service["name"], thing=f"service {service['name']}"),
-                found=f"clients ask it at {one_line(url)}, which lets in the gateway alone after this run",
-                expected="clients that know the gateway",
-                remedy="give them the URL and the keys of the gateway, which plan.yml shows",
+                url=one_line(url),
             )
         if layout.unit(service["name"]) in units:
             yield host_warning("service-unproved", f"service {service['name']}", **_unproved_words(service["name"]))

@@ -91,16 +91,14 @@ def _wifi(look: PreflightContext) -> Iterator[Finding]:
     for name, driver in sorted(network.get("wifi", {}).items()):
         if ways[:1] == [name]:
             bad = driver == _BAD_WIFI
-            yield host_warning(
+            yield worded.host_warning(
                 "wifi-management",
                 name,
-                found=f"the host is reached by Wi-Fi ({driver or 'unknown driver'})",
-                expected="a cable in enP7s7",
-                remedy="plug a network cable in, and use that address as ansible_host",
                 reason="its driver's reset has left hosts unreachable until the power was cut"
                 if bad
                 else "a change of the network cuts it for seconds, and a download of weights takes days",
                 source="MiaAI-Lab DSpark pull request 157" if bad else "",
+                driver=driver or "unknown driver",
             )
 
 

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ...._base import worded
 from ...._base.findings import Finding, Severity
 from ...._base.place import Place, argv
 from ...._base.place import env as variable_of
@@ -41,14 +42,7 @@ def _catalogue_findings(
         yield from _module_words(view, command) if words.form == "module" else _model_words(view, words, command)
     yield from _options(view, command)
     for word in command.positional[1:]:
-        yield error(
-            "catalogue-surplus-word",
-            argv(),
-            found=f'"{cut(word)}"',
-            expected="options after the model",
-            remedy="drop it; if it is the value of a switch, the switch alone is on",
-            reason="vLLM refuses it",
-        )
+        yield worded.catalogue_error("catalogue-surplus-word", argv(), word=cut(word))
     for name, value in env.items():
         if name.startswith("VLLM_"):
             yield from _variable(view, name, value)
@@ -64,14 +58,7 @@ def _module_words(view: CatalogueView, command: Command) -> Iterator[Finding]:
     """What is peculiar to `python3 -m vllm.entrypoints.openai.api_server`."""
     if command.positional:
         found, reason = f'"{cut(command.positional[0])}" as a word', "the module parses the word and doesn't use it"
-        yield error(
-            "catalogue-model-word",
-            argv(),
-            found=found,
-            expected="--model MODEL",
-            remedy="write --model before it",
-            reason=reason,
-        )
+        yield worded.catalogue_error("catalogue-model-word/module-words", argv(), found=found, reason=reason)
     if view.since("0.29.0"):
         remedy = "write vllm serve MODEL"
         yield warning(
@@ -86,26 +73,14 @@ def _model_words(view: CatalogueView, words: Words, command: Command) -> Iterato
         warned = view.since("0.11.1")
         reason = "vLLM moves it to the front and warns" if warned else "vLLM raises a ValueError"
         severity = "warning" if warned else view.weight(None)
-        yield judged(
-            rule="catalogue-model-option",
-            severity=severity,
-            place=argv("--model"),
-            found="an option",
-            expected="the first word",
-            remedy=f"write {cut(option)} as the first word",
-            reason=reason,
+        yield worded.finding(
+            severity, "catalogue-model-option", argv("--model"), reason=reason, kind="catalogue", option=cut(option)
         )
     elsewhere = option is not None or command.has("--config")
     if view.since("0.17.0") and words.words[0].startswith("-") and command.has("--served-model-name") and not elsewhere:
         reason = "with --served-model-name vLLM wants the model as the first word"
-        yield error(
-            "catalogue-model-word",
-            argv(),
-            found=cut(words.words[0]),
-            expected="the model first",
-            remedy="move it",
-            reason=reason,
-        )
+        found = cut(words.words[0])
+        yield worded.catalogue_error("catalogue-model-word/model-words", argv(), found=found, reason=reason)
 
 
 def _options(view: CatalogueView, command: Command) -> Iterator[Finding]:
@@ -117,13 +92,7 @@ def _options(view: CatalogueView, command: Command) -> Iterator[Finding]:
         yield from _spelling(view, given, given.option)
         yield from value_findings(view, given, given.option, command)
         if given.name in seen and not given.path and not given.option.repeatable:
-            yield warning(
-                "catalogue-duplicate-option",
-                _place(given),
-                found="given more than once",
-                expected="once",
-                remedy="the last one counts: drop the others",
-            )
+            yield worded.catalogue_warning("catalogue-duplicate-option", _place(given))
         if not given.path:
             seen.add(given.name)
 
@@ -135,53 +104,29 @@ def _place(given: Given) -> Place:
 def _spelling(view: CatalogueView, given: Given, option: Option) -> Iterator[Finding]:
     place = _place(given)
     if given.abbreviated:
-        yield warning(
-            "catalogue-abbreviated-option",
-            place,
-            found="an abbreviation",
-            expected=option.name,
-            remedy=f'write "{option.name if given.on else option.negations[0]}"',
-            reason="argparse accepts a unique beginning; the next release may have a second option that begins so",
-        )
+        remedy = f'write "{option.name if given.on else option.negations[0]}"'
+        yield worded.catalogue_warning("catalogue-abbreviated-option", place, expected=option.name, remedy=remedy)
     if option.deprecated:
         remedy = "see the release's own words"
         yield warning("catalogue-deprecated-option", place, found=option.deprecated, remedy=remedy, source=view.source)
     if given.surplus is not None:
         wanted = f"{option.name} alone" + (f", or {option.negations[0]}" if option.negations else "")
-        yield error(
-            "catalogue-unexpected-value",
-            place,
-            found=f"={cut(given.surplus)}",
-            expected=wanted,
-            remedy="drop the value",
-        )
+        found = f"={cut(given.surplus)}"
+        yield worded.catalogue_error("catalogue-unexpected-value", place, found=found, expected=wanted)
     if given.missing:
         wanted = "one of " + ", ".join(option.choices) if option.choices else _KINDS.get(option.type, "a value")
-        yield error(
-            "catalogue-missing-value", place, found="no value", expected=wanted, remedy="write the value after it"
-        )
+        yield worded.catalogue_error("catalogue-missing-value", place, expected=wanted)
 
 
 def _unknown_option(view: CatalogueView, given: Given) -> Finding:
     place = _place(given)
     if given.ambiguous:
-        return error(
-            "catalogue-ambiguous-option",
-            place,
-            found="the beginning of several options",
-            remedy=" or ".join(given.ambiguous),
-        )
+        remedy = " or ".join(given.ambiguous)
+        return worded.catalogue_error("catalogue-ambiguous-option", place, remedy=remedy)
     positive = view.release.spellings.get("--" + given.spelling.removeprefix("--no-"))
     if positive is not None and given.spelling.startswith("--no-"):
         name = positive[0].name
-        return error(
-            "catalogue-not-negatable",
-            place,
-            found="no option",
-            expected=name,
-            remedy=f"leave {name} out",
-            reason="only options that are both on and off have a --no- form",
-        )
+        return worded.catalogue_error("catalogue-not-negatable", place, expected=name, name=name)
     known = view.catalogue.option_range(given.spelling)
     return judged(
         rule="catalogue-unknown-option",

@@ -3,12 +3,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from ...._base import worded
 from ...._base.findings import Finding, Severity
 from ...._base.place import Place, argv
 from ..catalogue.releases import Option, choices_of
 from ..text.command import Command, Given, as_json
 from ..text.values import option_expects
-from .wording import CatalogueView, cut, error, history, judged, meant
+from .wording import CatalogueView, cut, history, judged, meant
 
 _JSON = ("json", "json-or-text")
 _SPECULATION = "--speculative-config"
@@ -27,13 +28,7 @@ def value_findings(view: CatalogueView, given: Given, option: Option, command: C
     """What is wrong with the values of one option."""
     place = argv(cut(given.spelling) + (f".{cut(given.path)}" if given.path else ""))
     if given.path and option.type not in _JSON:
-        yield error(
-            "catalogue-unknown-key",
-            place,
-            found="a key",
-            expected=f"{option.name} VALUE",
-            remedy="it isn't a JSON option",
-        )
+        yield worded.catalogue_error("catalogue-unknown-key", place, option=option.name)
     elif given.path:
         yield from _keys(view, option, [given.path.split(".")[0].rstrip("+")], place)
     else:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...._base import worded
 from ...._base.findings import Finding, FleetError
 from ...._base.forms import forms
 from ...._base.place import Place, keys_of
@@ -16,7 +17,7 @@ from ..rules.launch import Group, Host, Launch, Service
 from ..text.command import SHELLS, find_vllm, read_command
 from ..text.docker_command import Bind, split_docker_command
 from ..text.image_facts import FAMILIES, Image, image_of
-from .wording import error, hint, warning
+from .wording import error, warning
 
 MOST_WORDS = 2000
 # What is known beside the command and its model, by the key that has it.
@@ -187,13 +188,7 @@ def _own_catalogue(written: Mapping[str, object]) -> tuple[tuple[Release, ...], 
 
 def _between(version: str, releases: Sequence[Release]) -> Finding:
     between = " and ".join(release.version for release in releases)
-    return hint(
-        "catalogue-between-releases",
-        "image",
-        found=f"vLLM {version}, a build between {between}",
-        remedy="for an exact answer read the image's own source (gb10.fleet.vllm_catalogue_info)",
-        reason="what only one of the two knows is reported as a warning",
-    )
+    return worded.catalogue_hint("catalogue-between-releases", "image", version=version, between=between)
 
 
 def _distance(version: str, rule: str, releases: Sequence[Release], words: str) -> Finding:
