@@ -223,10 +223,5 @@ def _unknown(placed: Placed, config: ConfigJson, settings: Settings, option: str
 
 def _not_measured(placed: Placed, settings: Settings) -> Iterator[Finding]:
     if not placed.recipe["memory"].get("calibrations"):
-        yield worded.hint(
-            "memory-not-measured",
-            placed.place,
-            kind="memory",
-            title=placed.engine.spec.title,
-            aside_is=settings.aside_is,
-        )
+        title = placed.engine.spec.title
+        yield worded.memory_hint("memory-not-measured", placed.place, title=title, aside_is=settings.aside_is)

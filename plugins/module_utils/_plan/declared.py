@@ -149,12 +149,8 @@ def _overrides_of_no_service(settings: HostData, services: object) -> Iterator[F
         return  # named already
     declared = service_names(services)
     for name in sorted(settings["services"].keys() - declared):
-        yield worded.error(
-            "input-unknown-service",
-            Place(variable="fleet_host").below("services", name),
-            remedy=did_you_mean(name, declared),
-            name=name,
-        )
+        at = Place(variable="fleet_host").below("services", name)
+        yield worded.error("input-unknown-service", at, remedy=did_you_mean(name, declared), name=name)
 
 
 def _hook(words: list[str]) -> list[Finding]:

@@ -172,12 +172,8 @@ def _without_files(placed: Placed) -> Iterator[Finding]:
     files = {"file": model.get("file"), "mmproj": model.get("mmproj"), "draft.file": model.get("draft", {}).get("file")}
     for key, file in files.items():
         if file and not placed.engine.spec.single_files:
-            yield worded.error(
-                "service-model-file",
-                placed.place.below("model", *key.split(".")),
-                file=file,
-                title=placed.engine.spec.title,
-            )
+            at = placed.place.below("model", *key.split("."))
+            yield worded.error("service-model-file", at, file=file, title=placed.engine.spec.title)
 
 
 def _without_aliases(placed: Placed) -> Iterator[Finding]:

@@ -40,19 +40,12 @@ class LlamaCpp(Engine):
         if "file" not in placed.model:
             yield worded.error("llama-model-file/problems", placed.place.below("model", "file"))
         if placed.is_group and ":server" in placed.image["reference"] and placed.image["family"] == "upstream":
-            yield worded.error(
-                "llama-rpc-image",
-                placed.place.below("image"),
-                reference=placed.image["reference"],
-                hosts=len(placed.hosts),
-            )
+            where = placed.place.below("image")
+            yield worded.error("llama-rpc-image", where, reference=placed.image["reference"], hosts=len(placed.hosts))
         draft = placed.model.get("draft")
         if draft and "file" not in draft:
-            yield worded.error(
-                "llama-model-file/problems-draft",
-                placed.place.below("model", "draft", "file"),
-                repository=draft["repository"],
-            )
+            at = placed.place.below("model", "draft", "file")
+            yield worded.error("llama-model-file/problems-draft", at, repository=draft["repository"])
         kind = placed.recipe["kind"]
         if kind not in KINDS:
             yield worded.error("llama-kind", placed.place.below("kind"), found=kind, kinds=", ".join(KINDS))

@@ -91,12 +91,9 @@ def _unclear(checkpoint: Checkpoint, file: str | None) -> Finding:
     which = f"none of {several}" if file and not meant(files, file) else f"several files: {several}"
     name = names[0][0] if names else ""
     model = f"{{repository: {repository}, file: {name}}}" if name.endswith(".gguf") else f"{repository}:{name}"
-    return worded.error(
-        "model-gguf",
-        Place(thing=f"model {repository}"),
-        found=f"{named}{which}" if names else "no GGUF file of a model",
-        remedy=f"write model: {model}" if names else "name the repository without a size, or another one",
-    )
+    found = f"{named}{which}" if names else "no GGUF file of a model"
+    remedy = f"write model: {model}" if names else "name the repository without a size, or another one"
+    return worded.error("model-gguf", Place(thing=f"model {repository}"), found=found, remedy=remedy)
 
 
 _MOST_NAMED = 12

@@ -202,12 +202,8 @@ def _overlay_problems(recipe: RecipeData, place: Place) -> Iterator[Finding]:
             yield worded.error("recipe-overlay/overlay-problems", where, found=found)
         elif kinds == ["json_merge"] and overlay["target"].startswith("/"):
             expected = "a file below the model's folder, such as config.json"
-            yield worded.error(
-                "recipe-overlay/overlay-problems-name",
-                where.below("target"),
-                found=overlay["target"],
-                expected=expected,
-            )
+            at = where.below("target")
+            yield worded.error("recipe-overlay/overlay-problems-name", at, found=overlay["target"], expected=expected)
 
 
 def _reason_problems(recipe: RecipeData, place: Place) -> Iterator[Finding]:
@@ -227,11 +223,13 @@ def _known_bad(recipe: RecipeData, place: Place) -> Iterator[Finding]:
 def _left_out(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     left_out = recipe["status"].get("left_out")
     if left_out:
+        at = place.below("status", "left_out")
+        other_left_out = "thing" if len(left_out) == 1 else "things"
         yield worded.warning(
             "recipe-left-out/origin" if "origin" in recipe else "recipe-left-out",
-            place.below("status", "left_out"),
+            at,
             left_out=len(left_out),
-            other_left_out="thing" if len(left_out) == 1 else "things",
+            other_left_out=other_left_out,
             first_left_out=left_out[0],
             name=recipe["name"],
         )

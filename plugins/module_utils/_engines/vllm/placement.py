@@ -53,12 +53,8 @@ def foreign_image(placed: Placed) -> Iterator[Finding]:
     """An image of another engine has no vllm to run."""
     engine = image_of(placed.image["reference"]).engine
     if engine:
-        yield worded.error(
-            "service-image-engine",
-            placed.place.below("image", "reference"),
-            reference=placed.image["reference"],
-            engine=engine,
-        )
+        at = placed.place.below("image", "reference")
+        yield worded.error("service-image-engine", at, reference=placed.image["reference"], engine=engine)
 
 
 def traces(placed: Placed) -> Iterator[Finding]:

@@ -186,13 +186,8 @@ def _never_shared(placed: Placed, unit: int | None, answer: Mapping[str, Any]) -
     """Prefix caching where no request is as long as what can be found again."""
     if unit is None or answer["max_model_len"] > unit or "enable-prefix-caching" not in placed.flags:
         return
-    yield worded.warning(
-        "kv-prefix-never",
-        placed.place.below("flags", "enable-prefix-caching"),
-        kind="memory",
-        unit=unit,
-        max_model_len=answer["max_model_len"],
-    )
+    at = placed.place.below("flags", "enable-prefix-caching")
+    yield worded.memory_warning("kv-prefix-never", at, unit=unit, max_model_len=answer["max_model_len"])
 
 
 def _late(answer: Mapping[str, object]) -> Iterator[Finding]:
@@ -440,13 +435,10 @@ def _assumed(placed: Placed, kv: ServiceKv | None) -> str | None:
 
 
 def _assumed_release(placed: Placed, release: str) -> Iterator[Finding]:
-    yield worded.hint(
-        "kv-release-assumed",
-        placed.place.below("image", "release"),
-        kind="memory",
-        reference=placed.image["reference"],
-        release=release,
-        newest="that is known" if release == NEWEST else "that somebody validated on a DGX Spark",
+    at = placed.place.below("image", "release")
+    newest = "that is known" if release == NEWEST else "that somebody validated on a DGX Spark"
+    yield worded.memory_hint(
+        "kv-release-assumed", at, reference=placed.image["reference"], release=release, newest=newest
     )
 
 

@@ -77,12 +77,9 @@ def unlike(
 ) -> Iterator[Finding]:
     """Another workload can't be compared, whatever was asked. points: of this run; others: of the earlier one."""
     if list(points) != list(others):
-        yield worded.error(
-            "bench-differs/unlike",
-            f"the workload of {name}",
-            found=", ".join(_point(other) for other in others),
-            expected=", ".join(_point(point) for point in points),
-        )
+        found = ", ".join(_point(other) for other in others)
+        expected = ", ".join(_point(point) for point in points)
+        yield worded.error("bench-differs/unlike", f"the workload of {name}", found=found, expected=expected)
 
 
 def _point(point: Mapping[str, object]) -> str:

@@ -161,12 +161,8 @@ def incomparable(options: Options, before: Mapping[str, Any] | None) -> Iterator
     """In what two services, or a service and an earlier run, differ besides what was asked for."""
     names, found = compared_services(options), points_of(options)
     if not found:
-        yield worded.error(
-            "bench-points/incomparable",
-            Place(service=names[-1]),
-            prompts=min(options["prompts"]),
-            answer=options["answer"],
-        )
+        at = Place(service=names[-1])
+        yield worded.error("bench-points/incomparable", at, prompts=min(options["prompts"]), answer=options["answer"])
     now = {
         name: conditions(options["plan"]["services"][name], head_of(options["plan"], name), options["seen"][name])
         for name in names

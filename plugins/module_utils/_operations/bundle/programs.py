@@ -28,10 +28,6 @@ def run(
         raise worded.refusal("bundle-program/run", arguments[0], what=what, package=package) from None
     if done.returncode:
         words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        raise worded.refusal(
-            "bundle-fetch/run",
-            what,
-            found=one_line("; ".join(words[-3:]) or f"{arguments[0]} failed without a word", 600),
-            first_argument=Path(arguments[0]).name,
-        )
+        found = one_line("; ".join(words[-3:]) or f"{arguments[0]} failed without a word", 600)
+        raise worded.refusal("bundle-fetch/run", what, found=found, first_argument=Path(arguments[0]).name)
     return done.stdout

@@ -184,11 +184,8 @@ def parse_bundle(text: bytes, place: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, Mapping):
-        raise worded.refusal(
-            "doctor-bundle/parse-bundle",
-            place,
-            found="no JSON map" if len(text) <= LIMIT else f"more than {LIMIT >> 20} MiB",
-        )
+        found = "no JSON map" if len(text) <= LIMIT else f"more than {LIMIT >> 20} MiB"
+        raise worded.refusal("doctor-bundle/parse-bundle", place, found=found)
     checked, findings = check(BUNDLE, dict(document), place)
     if findings:
         raise FleetError(*findings)

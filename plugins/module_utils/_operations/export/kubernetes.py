@@ -137,12 +137,9 @@ def _remarks(plan: Plan, service: _Service) -> Iterator[Finding]:
     if address := listens_at(service.head):
         yield worded.warning("export-listen/remarks", place.below("listen"), address=address)
     if service.head.slice["tls"]:
-        yield worded.warning(
-            "export-certificate/remarks",
-            place.below("tls"),
-            names=", ".join(service.head.slice["tls"]["names"]),
-            service=_endpoint_name(service),
-        )
+        at = place.below("tls")
+        names = ", ".join(service.head.slice["tls"]["names"])
+        yield worded.warning("export-certificate/remarks", at, names=names, service=_endpoint_name(service))
 
 
 # Objects ------------------------------------------------------------------------------------------------------------

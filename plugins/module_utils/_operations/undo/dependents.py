@@ -27,13 +27,8 @@ def _unnamed(leaving: Collection[str], named: str) -> Iterator[Finding]:
     names = {name.strip() for name in named.split(",") if name.strip()}
     if names != {*leaving}:
         hosts = ",".join(sorted(leaving))
-        yield worded.error(
-            "remove-unnamed",
-            "-e remove",
-            found=", ".join(sorted(names)) or "nothing",
-            leaving=", ".join(sorted(leaving)),
-            hosts=hosts,
-        )
+        found = ", ".join(sorted(names)) or "nothing"
+        yield worded.error("remove-unnamed", "-e remove", found=found, leaving=", ".join(sorted(leaving)), hosts=hosts)
 
 
 def dependents(plan: Plan, leaving: Collection[str]) -> Iterator[Finding]:

@@ -65,12 +65,8 @@ def apart(groups: Sequence[Sequence[str]], results: Mapping[str, Result]) -> Ite
         for what in ("kernel", "driver"):
             have = {host: getattr(results[host], what) for host in hosts if host in results}
             if len({*have.values()}) > 1:
-                yield worded.error(
-                    "update-apart",
-                    ", ".join(hosts),
-                    found="; ".join(f"{host} would have {what} {version}" for host, version in have.items()),
-                    what=what,
-                )
+                found = "; ".join(f"{host} would have {what} {version}" for host, version in have.items())
+                yield worded.error("update-apart", ", ".join(hosts), found=found, what=what)
 
 
 def _names(packages: Sequence[str]) -> str:

@@ -87,14 +87,9 @@ def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Ma
     findings, title = [], engine.spec.title
     promised_release, release = expected["release"], boot.get("release")
     if promised_release and release and not engine.same_release(promised_release, release):
+        at = Place(service=service, option="image.release")
         findings.append(
-            worded.host_warning(
-                "verify-release",
-                Place(service=service, option="image.release"),
-                title=title,
-                release=release,
-                promised_release=promised_release,
-            )
+            worded.host_warning("verify-release", at, title=title, release=release, promised_release=promised_release)
         )
     low, high, have = expected["kv_tokens_low"], expected["kv_tokens_high"], boot.get("kv_cache_tokens")
     if low is not None and high is not None and have is not None and not low <= have <= high:

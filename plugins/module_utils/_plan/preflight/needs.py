@@ -77,13 +77,9 @@ def lets_others_in(access: PeerAccess, state: State) -> Iterator[Finding]:
     """
     given = state.get("peers_inventory")
     if access["readers"] and given not in (None, "", access["inventory"]):
-        yield worded.host_error(
-            "peer-access-foreign",
-            "peer_access",
-            given=given,
-            inventory=access["inventory"],
-            readers=", ".join(access["readers"]),
-        )
+        inventory = access["inventory"]
+        readers = ", ".join(access["readers"])
+        yield worded.host_error("peer-access-foreign", "peer_access", given=given, inventory=inventory, readers=readers)
 
 
 def _disk(needs: Needs, state: State) -> Iterator[Finding]:

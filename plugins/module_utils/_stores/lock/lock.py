@@ -186,12 +186,8 @@ def unknown_name(relock: str, wanted: Mapping[str, Mapping[str, Sequence[Mapping
     """A finding where ``relock`` names nothing of the plan. wanted: by kind and host the plan's entries."""
     all_of = [(kind, entry) for kind, hosts in wanted.items() for entries in hosts.values() for entry in entries]
     if relock and not any(is_named(kind, entry, relock) for kind, entry in all_of):
-        yield worded.error(
-            "lock-unknown-name",
-            "relock",
-            remedy=did_you_mean(relock, {entry[KINDS[kind].name] for kind, entry in all_of}),
-            relock=relock,
-        )
+        remedy = did_you_mean(relock, {entry[KINDS[kind].name] for kind, entry in all_of})
+        yield worded.error("lock-unknown-name", "relock", remedy=remedy, relock=relock)
 
 
 # What hosts have brought ------------------------------------------------------------------------------------------
@@ -289,12 +285,9 @@ def _agreed(
 def _other(
     kind: str, name: str, value: Mapping[str, object], anchor: Mapping[str, object], entry: Mapping[str, object]
 ) -> Finding:
+    found = _words(kind, value)
     return worded.host_error(
-        "lock-differs",
-        f"{name}",
-        found=_words(kind, value),
-        kind__words=_words(kind, anchor),
-        entry=entry[KINDS[kind].name],
+        "lock-differs", f"{name}", found=found, kind__words=_words(kind, anchor), entry=entry[KINDS[kind].name]
     )
 
 

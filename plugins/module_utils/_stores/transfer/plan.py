@@ -102,11 +102,8 @@ def _circles(wanted: Wanted) -> Iterator[Finding]:
             while (source := of_host.get(circle[-1])) is not None and source not in circle:
                 circle.append(source)
             if source == host and len(circle) > 1:
-                yield worded.error(
-                    "source-circle",
-                    Place(host=host, thing=str(name[0] or name[2]), option="source.host"),
-                    circle=" from ".join([*circle, host]),
-                )
+                at = Place(host=host, thing=str(name[0] or name[2]), option="source.host")
+                yield worded.error("source-circle", at, circle=" from ".join([*circle, host]))
 
 
 def _thing(entry: Mapping[str, object]) -> str:
@@ -137,12 +134,8 @@ def _peer(host: str, end: Endpoint) -> dict[str, Any]:
 def _problems(host: str, entry: Mapping[str, Any], reach: Routes) -> Iterable[Finding]:
     source = entry["source"]
     if source.get("host") and source["host"] not in reach:
-        yield worded.error(
-            "source-host-unknown",
-            Place(host=host, thing=entry.get("reference") or entry["repository"], option="source.host"),
-            remedy=did_you_mean(source["host"], reach),
-            host=source["host"],
-        )
+        at = Place(host=host, thing=entry.get("reference") or entry["repository"], option="source.host")
+        yield worded.error("source-host-unknown", at, remedy=did_you_mean(source["host"], reach), host=source["host"])
 
 
 def access(*planned: Wanted, fabric: Mapping[str, FabricSlice]) -> dict[str, dict[str, dict[str, list[str]]]]:

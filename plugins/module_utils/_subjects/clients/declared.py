@@ -97,12 +97,9 @@ def _placement(name: str, client: Client, place: Place, context: DeclareContext)
     if client["kind"] == OPEN_WEBUI and "service" in client:
         yield worded.error("input-client-service/placement", place.below("service"))
     elif client["kind"] == HERMES and client.get("service") not in services:
-        yield worded.error(
-            "input-client-service/placement-whose",
-            place.below("service"),
-            found=f'''no service "{client["service"]}"''' if "service" in client else "none",
-            remedy=did_you_mean(client.get("service", ""), services),
-        )
+        found = f'''no service "{client["service"]}"''' if "service" in client else "none"
+        remedy = did_you_mean(client.get("service", ""), services)
+        yield worded.error("input-client-service/placement-whose", place.below("service"), found=found, remedy=remedy)
 
 
 def claims(clients: Mapping[str, Client], _hosts: Mapping[str, Host]) -> Claims:

@@ -114,13 +114,8 @@ def _agent(name: str, client: Client, services: Mapping[str, Decided]) -> Iterat
         )
     missing = [flag for flag in ("enable-auto-tool-choice", "tool-call-parser") if not placed.flags.get(flag)]
     if missing:
-        yield worded.error(
-            "input-client-tools",
-            Place(service=placed.name).below("flags"),
-            missing=" and no ".join(missing),
-            name=name,
-            placed=placed.name,
-        )
+        at = Place(service=placed.name).below("flags")
+        yield worded.error("input-client-tools", at, missing=" and no ".join(missing), name=name, placed=placed.name)
 
 
 def _controller(part: Sequence[ClientSlice]) -> str:

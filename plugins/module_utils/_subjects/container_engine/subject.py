@@ -109,13 +109,8 @@ def _overruled(daemon: Mapping[str, Any], plan: ContainerEngineSlice) -> Iterato
         yield worded.host_error("docker-other-file", _DAEMON, found=found, file=_DAEMON)
     written = {key for key, value in plan["daemon"].items() if value is not None}
     for key in sorted(written & {*daemon.get("flags", ())}):
-        yield worded.error(
-            "docker-option-twice",
-            Place(variable="fleet_host").below("container_engine", "daemon", key),
-            kind="host",
-            key=key,
-            key_get=where.get(key, _CAT),
-        )
+        at = Place(variable="fleet_host").below("container_engine", "daemon", key)
+        yield worded.host_error("docker-option-twice", at, key=key, key_get=where.get(key, _CAT))
 
 
 def _is_ours(name: str) -> bool:

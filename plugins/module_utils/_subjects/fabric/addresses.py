@@ -251,10 +251,7 @@ def _management_overlaps(
                 if ip in subnet and (name, ip) not in own
             ]
             if clashes:
+                at = cable.segment.place
                 yield worded.fabric_error(
-                    "fabric-overlap-management",
-                    cable.segment.place,
-                    subnet=subnet,
-                    segment=cable.segment.name,
-                    first_clashe=clashes[0],
+                    "fabric-overlap-management", at, subnet=subnet, segment=cable.segment.name, first_clashe=clashes[0]
                 )

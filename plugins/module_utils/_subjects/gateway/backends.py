@@ -92,13 +92,9 @@ def _unlike(backend: Backend) -> Iterator[Finding]:
     first, *others = backend.servers
     for other in others:
         if other.key != first.key:
-            yield worded.error(
-                "input-gateway-key",
-                Place(service=other.service).below("api_key_file"),
-                service=first.service,
-                model=backend.model,
-                other_service=other.service,
-            )
+            at = Place(service=other.service).below("api_key_file")
+            model = backend.model
+            yield worded.error("input-gateway-key", at, service=first.service, model=model, other_service=other.service)
 
 
 def _no_word(backend: Backend) -> Iterator[Finding]:

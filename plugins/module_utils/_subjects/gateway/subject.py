@@ -124,11 +124,9 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     ours = any(unit["unit"] == part["unit"] for unit in look.part("our_units") or ())
     for port in part["listens"]:
         if found := look.others_at(port, [_PROCESS] if ours else ()):
+            at = Place(variable="fleet_gateway")
             yield worded.host_error(
-                "gateway-port-taken",
-                Place(variable="fleet_gateway"),
-                found=found,
-                port="port" if port == part["listens"][0] else "redirect_port",
+                "gateway-port-taken", at, found=found, port="port" if port == part["listens"][0] else "redirect_port"
             )
 
 

@@ -70,11 +70,9 @@ def _addresses(monitoring: MonitoringDeclared, address: str) -> Iterator[Finding
     monitoring.setdefault("addresses", [address])
     for one in monitoring["addresses"]:
         if not is_network(one):
-            yield worded.error(
-                "input-monitoring-address",
-                PLACE.below("addresses") if is_written else PLACE.below("host"),
-                found=f"{one} is no address" if is_written else f"ansible_host is {one}, a name",
-            )
+            at = PLACE.below("addresses") if is_written else PLACE.below("host")
+            found = f"{one} is no address" if is_written else f"ansible_host is {one}, a name"
+            yield worded.error("input-monitoring-address", at, found=found)
 
 
 def _files(alerts: Alerts, folder: Path) -> Iterator[Finding]:

@@ -313,11 +313,8 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     for service in look.slice["services"]:
         rank = service.get("supervisor")  # what doctor.yml keeps of a service has none
         if rank and rank["readiness"] and (url := asked.get(layout.unit(service["name"]))):
-            yield worded.host_warning(
-                "service-endpoint-closes",
-                Place(service=service["name"], thing=f"service {service['name']}"),
-                url=one_line(url),
-            )
+            at = Place(service=service["name"], thing=f"service {service['name']}")
+            yield worded.host_warning("service-endpoint-closes", at, url=one_line(url))
         if layout.unit(service["name"]) in units:
             yield host_warning("service-unproved", f"service {service['name']}", **_unproved_words(service["name"]))
         yield from _restarts(look, service)

@@ -5,13 +5,11 @@ Absence is no order. A service is removed when it was ordered by name, or when i
 What another inventory wrote is left alone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ..._base import layout
-from ..._base.findings import Finding, did_you_mean, error, warning
-from ..._base.place import Place
 
 # ordered: by name. moved: to other hosts of this run. away: to hosts that this run leaves out. waiting: to hosts that
 # are out of reach. renamed: declared here, by a unit of an earlier release, which named them otherwise. gone: declared
@@ -121,84 +119,3 @@ def _files_of(name: str, *, goes_on: bool) -> list[str]:
         layout.certificate_file(name),
         layout.trace_headers(name),
     ]
-
-
-def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Finding]:
-    """What a run has to say of them before its first change: errors refuse it, on all its hosts."""
-    for item in found:
-        place = Place(service=item.service, thing=item.service)
-        compiled = "" if layout.client_of(item.unit) else "what it has compiled, "
-        container = f"its container {item.container}, {compiled}" if item.container else ""
-        its = f"its unit, {container}its settings and secrets"
-        elsewhere = ", ".join(item.hosts)
-        if item.fate == "renamed":
-            found_now = f"{item.unit} is replaced by {layout.unit(item.service)}, and the service starts anew"
-            yield warning("service-renamed", place, found=found_now, kind="host")
-        elif item.fate in REMOVED:
-            why = f"it is declared on {elsewhere}" if item.hosts else f"-e retire={item.service}"
-            yield warning("service-removed", place, found=f"will be removed: {its} ({why})", kind="host")
-        elif item.fate == "gone":
-            yield error(
-                "service-undeclared",
-                place,
-                found=f"{item.unit} is on this host, and no service of that name is declared",
-                expected="a declared service, or the order to remove it",
-                remedy=f"declare {item.service} again, or remove {its}: -e retire={item.service}",
-                kind="host",
-            )
-        elif item.fate == "away":
-            missing = sorted({*item.hosts, *run["hosts"]})
-            yield error(
-                "service-undeclared",
-                place,
-                found=f"it is declared on {elsewhere} now, which this run leaves out",
-                expected="its new hosts in the run that removes it here",
-                remedy=f"add them: -l {','.join(missing)}",
-                kind="host",
-            )
-        elif item.fate == "waiting":
-            left = f"it is declared on {elsewhere} now, which can't be reached: it is left here until then"
-            yield warning("service-undeclared", place, found=left, kind="host")
-        else:
-            yield _of_another_inventory(item, place, run["inventory"])
-
-
-def not_there(states: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[Finding]:
-    """Names that a run is to remove and that none of its hosts has: misspelt, or removed before."""
-    there = {one.service for host, state in states.items() for one in undeclared(state["our_units"] or (), host, run)}
-    for name in sorted({*run["retire"]} - there):
-        yield warning(
-            "service-not-there",
-            f"-e retire={name}",
-            found=f"no host of this run has {name}: nothing is removed",
-            remedy=did_you_mean(name, there) if there else "leave it out",
-        )
-
-
-def _of_another_inventory(one: Undeclared, place: Place, inventory: str) -> Finding:
-    found = f"{one.unit} was written by the inventory {one.inventory}"
-    if one.fate == "foreign":
-        remedy = (
-            f"nothing, or change it from that inventory; it takes memory that this plan does not count ({inventory})"
-        )
-        return warning("service-foreign", place, found=f"{found} and is left alone", remedy=remedy, kind="host")
-    if one.fate == "joined":
-        return error(
-            "service-foreign",
-            place,
-            found=f"{found} and is a rank of a group",
-            expected=f"no group of another inventory than this one, {inventory}",
-            remedy=f"take this host out of the run, or {one.service} out of that inventory and -e retire={one.service} "
-            f"there; where both are the same inventory, write fleet_name: {one.inventory} in its group_vars/all",
-            reason="firewall, cables and peers of a host follow from its groups, which one inventory alone can declare",
-            kind="host",
-        )
-    return error(
-        "service-foreign",
-        place,
-        found=found,
-        expected=f"a service of this inventory, {inventory}",
-        remedy="give the service another name; where both are the same inventory, write "
-        f"fleet_name: {one.inventory} in its group_vars/all",
-        kind="host",
-    )
