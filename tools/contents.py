@@ -74,7 +74,8 @@ def findings() -> str:
     table: dict[str, dict[str, str]] = yaml.safe_load((ROOT / "data" / "findings.yml").read_text("utf-8"))
 
     def cell(row: dict[str, str], name: str) -> str:
-        text = re.sub(r"(?<!\{)\{(\w+)(?::\w+)?\}", lambda value: value[1].upper(), " ".join(row.get(name, "").split()))
+        text = " ".join(row.get(name, "").split())
+        text = re.sub(r"(?<!\{)\{(\w+)(?::[^}]+)?\}", lambda value: value[1].upper(), text)
         return text.replace("{{", "{").replace("}}", "}").replace("|", "\\|").replace("<", "\\<") or "..."
 
     rows = ["| rule | found | expected | remedy |", "|---|---|---|---|"]

@@ -18,7 +18,7 @@ from typing import Any
 
 from .._base import worded
 from .._base.declared_host import HostData
-from .._base.findings import Finding, did_you_mean, error, warning
+from .._base.findings import Finding, did_you_mean, warning
 from .._base.forms import forms
 from .._base.place import Place
 from .._base.schema import Spec, check
@@ -213,13 +213,9 @@ def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
                 holders.setdefault(name, []).append(host)
     for name, hosts in sorted(holders.items()):
         expected = "one of " + ", ".join(VARIABLES)
-        yield error(
-            "input-unknown-variable",
-            Place(host=hosts[0], more=len(hosts) - 1, variable=name),
-            found="unknown variable",
-            expected=expected,
-            remedy=f"write fleet_host: {{{_OF_HOST}: ...}}" if name == _OF_HOST else did_you_mean(name, VARIABLES),
-        )
+        remedy = f"write fleet_host: {{{_OF_HOST}: ...}}" if name == _OF_HOST else did_you_mean(name, VARIABLES)
+        at = Place(host=hosts[0], more=len(hosts) - 1, variable=name)
+        yield worded.error("input-unknown-variable", at, expected=expected, remedy=remedy)
 
 
 def _no_services(inventory: Mapping[str, Any]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._base import layout, worded
 from .._base.addresses import is_loopback
-from .._base.findings import Finding, error, hint, warning
+from .._base.findings import Finding, hint, warning
 from .._base.gb10 import default_layer
 from .._base.layers import Layer, Value, merge
 from .._base.place import Place
@@ -178,13 +178,9 @@ def _without_files(placed: Placed) -> Iterator[Finding]:
 
 def _without_aliases(placed: Placed) -> Iterator[Finding]:
     if placed.settings.get("aliases") and not placed.engine.spec.aliases:
-        yield error(
-            "input-gateway-alias",
-            Place(variable="fleet_gateway", option="aliases"),
-            found=f"{', '.join(placed.settings['aliases'])} for {placed.name}, whose engine knows one name of a model",
-            expected=f"no alias of a model that {placed.engine.spec.title} serves",
-            remedy="take it out, or write served_name in the service",
-        )
+        found = f"{', '.join(placed.settings['aliases'])} for {placed.name}, whose engine knows one name of a model"
+        at = Place(variable="fleet_gateway", option="aliases")
+        yield worded.error("input-gateway-alias/without-aliases", at, found=found, spec=placed.engine.spec.title)
 
 
 def _flags(placed: Placed) -> dict[str, Value]:

@@ -90,13 +90,8 @@ def _foreign_sources(placed: Placed, recipe: Place) -> Iterator[Finding]:
     ):
         named = source.get(key) if isinstance(source, Mapping) else None
         if named and "source" not in own and not named.startswith(layout.DATA):
-            yield error(
-                "service-trust-mounts",
-                recipe.below(part, "source", key),
-                found=f"{named} of the host, which the container would have as its {part}",
-                expected=_EXPECTED,
-                remedy=f"if those files are yours, write {part}: {{source: {{{key}: {named}}}}} in the service",
-            )
+            at = recipe.below(part, "source", key)
+            yield worded.error("service-trust-mounts", at, expected=_EXPECTED, named=named, part=part, key=key)
 
 
 def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:

@@ -4,7 +4,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ..._base.findings import Finding, hint
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.gb10 import fact
 from ..._base.place import Place
 from ..._base.sizes import size
@@ -47,10 +48,7 @@ def propose(checkpoint: Checkpoint) -> tuple[Proposal, list[Finding]]:
 def _chosen(checkpoint: Checkpoint) -> Iterator[Finding]:
     if checkpoint["unnamed"]:
         file = checkpoint["file"]
-        yield hint(
-            "model-gguf-usual",
-            Place(thing=f"model {checkpoint['repository']}"),
-            found=f"no size is named, so that llama.cpp loads {file}, {size(checkpoint['gguf'][file])}",
-            expected="the size that you want, of several",
-            remedy=f"write model: {checkpoint['repository']}:{size_name(file)}, or another one",
-        )
+        remedy = f"write model: {checkpoint['repository']}:{size_name(file)}, or another one"
+        gguf = size(checkpoint["gguf"][file])
+        at = Place(thing=f"model {checkpoint['repository']}")
+        yield worded.hint("model-gguf-usual", at, remedy=remedy, file=file, gguf=gguf)

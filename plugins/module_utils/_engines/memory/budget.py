@@ -390,13 +390,9 @@ def _at_least(demand: Demand, non_kv: NonKv) -> int:
 
 
 def _shared_profile(demand: Demand, host: str) -> Finding:
-    return warning(
-        "memory-shared-profile",
-        demand.place.below("flags", demand.share_option),
-        found=f"the KV pool is what profiling leaves, on {host}, where other services start as well",
-        expected="a pool that a neighbour's start doesn't change",
-        remedy=f"take {demand.share_option} out, so that the workload decides, or write {demand.pool_option}",
-    )
+    remedy = f"take {demand.share_option} out, so that the workload decides, or write {demand.pool_option}"
+    at = demand.place.below("flags", demand.share_option)
+    return worded.memory_warning("memory-shared-profile", at, remedy=remedy, host=host)
 
 
 def _crowded(demand: Demand, host: str) -> Finding:

@@ -81,13 +81,10 @@ def _engine(data: object, place: Place, engines: Mapping[str, Engine]) -> tuple[
     name = written.get("engine", DEFAULT)
     findings = []
     if not isinstance(name, str) or name not in engines:
-        unknown = error(
-            "recipe-engine",
-            place.below("engine"),
-            found=f'"{name}"' if isinstance(name, str) else describe(name),
-            expected="one of " + ", ".join(sorted(engines)),
-            remedy=did_you_mean(str(name)[:80], engines),
-        )
+        found = f'"{name}"' if isinstance(name, str) else describe(name)
+        remedy = did_you_mean(str(name)[:80], engines)
+        at = place.below("engine")
+        unknown = worded.error("recipe-engine", at, found=found, remedy=remedy, engines=", ".join(sorted(engines)))
         findings, name = [unknown], DEFAULT
     image = written.get("image")
     findings += old_image_keys(image if isinstance(image, Mapping) else {}, place.below("image"))

@@ -30,17 +30,8 @@ def _differences(view: DriftContext) -> Differences:
             yield view.differs("error", "model-record", f"model {name}", found=have["broken"])
         if have["access"]:
             around = commonpath(have["access"])
-            yield view.difference(
-                "error",
-                "model-access",
-                f"model {name}",
-                found=f"others may change {first_of(have['access'])}",
-                expected="files that root alone writes",
-                # what has another name elsewhere is an owner's too
-                remedy=f"look who made it so, then: find {around} '(' -type d -o -links 1 ')' "
-                "-exec chown root:root '{}' + -exec chmod u+rwX,go-w '{}' +",
-                reason="who can change the weights can change what the service answers",
-            )
+            access = first_of(have["access"])
+            yield view.differs("error", "model-access", f"model {name}", access=access, around=around)
         if have["closed"]:
             yield view.differs(
                 "error", "model-unreadable", f"model {name}", closed=first_of(have["closed"]), converge=view.converge()

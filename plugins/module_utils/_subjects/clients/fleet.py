@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._base import worded
 from ..._base.addresses import is_address, is_loopback
-from ..._base.findings import Finding, error
+from ..._base.findings import Finding
 from ..._base.gb10 import fact
 from ..._base.place import Place
 from ..._base.slice import Api, ClientSlice, ListenRow, Slice
@@ -105,13 +105,8 @@ def _agent(name: str, client: Client, services: Mapping[str, Decided]) -> Iterat
         return  # a service that can't be planned is named already
     placed, context, least = service.placed, service.plan["kv"]["context"], fact("clients", "hermes_context")
     if context is not None and context < least:
-        yield error(
-            "input-client-context",
-            Place(service=placed.name).below("workload", "max_model_len"),
-            found=f"{context:,} tokens, for the agent {name}",
-            expected=f"at least {least:,} tokens, below which Hermes does not begin",
-            remedy=f"write max_model_len: 65536 for {placed.name}, or name another service in fleet_clients.{name}",
-        )
+        where = Place(service=placed.name).below("workload", "max_model_len")
+        yield worded.error("input-client-context", where, context=context, name=name, least=least, placed=placed.name)
     missing = [flag for flag in ("enable-auto-tool-choice", "tool-call-parser") if not placed.flags.get(flag)]
     if missing:
         at = Place(service=placed.name).below("flags")

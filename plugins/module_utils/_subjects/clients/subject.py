@@ -28,14 +28,9 @@ def _differences(view: DriftContext) -> Differences:
     for start in (client["start"] for client in view.slice["clients"]):
         have, image = running.get(start["container"]), images.get(start["image"])
         if have is not None and image is not None and have["image"] != image["id"]:
-            yield view.difference(
-                "error",
-                "client-image",
-                f"container {start['container']}",
-                found=have["reference"],
-                expected=start["image"],
-                remedy=f"systemctl restart {start['unit']} starts it as its unit says",
-            )
+            found = have["reference"]
+            at = f"container {start['container']}"
+            yield view.differs("error", "client-image", at, found=found, expected=start["image"], unit=start["unit"])
 
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:

@@ -93,13 +93,9 @@ def _addresses(gateway: GatewayDeclared, reached: list[str]) -> Iterator[Finding
         address for address in gateway["addresses"] if not (is_network(address) if is_written else is_address(address))
     ]
     if wrong:
-        yield error(
-            "input-gateway-address",
-            PLACE.below("addresses") if is_written else PLACE.below("hosts"),
-            found=f"{', '.join(wrong)} is no address" if is_written else f"ansible_host is {', '.join(wrong)}, a name",
-            expected="the addresses by which gateways come to the services, which their hosts let in alone",
-            remedy="write addresses: [10.0.0.5], or the address as ansible_host",
-        )
+        found = f"{', '.join(wrong)} is no address" if is_written else f"ansible_host is {', '.join(wrong)}, a name"
+        at = PLACE.below("addresses") if is_written else PLACE.below("hosts")
+        yield worded.error("input-gateway-address", at, found=found)
 
 
 def _floating(gateway: GatewayDeclared, hosts: Mapping[str, str]) -> Iterator[Finding]:

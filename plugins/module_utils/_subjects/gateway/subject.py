@@ -69,15 +69,9 @@ def _differences(view: DriftContext) -> Differences:
         for server, host in sorted(servers.items()):
             seen = read["servers"].get(backend, {}).get(server)
             if seen is None or not seen["up"]:
-                yield view.difference(
-                    "error",
-                    "gateway-server",
-                    f"server {server} of the gateway",
-                    found=seen["status"] if seen else "it has no such server",
-                    expected=f"{server} on {host} serves, and this gateway reaches it",
-                    remedy=f"ansible-playbook gb10.fleet.status -e service={server}",
-                    service=server,
-                )
+                found = seen["status"] if seen else "it has no such server"
+                at = f"server {server} of the gateway"
+                yield view.differs("error", "gateway-server", at, found=found, service=server, server=server, host=host)
 
 
 def _held(backend: str) -> str:
@@ -109,9 +103,7 @@ def _address(view: DriftContext, address: str | None) -> Differences:
         yield view.difference("error", "gateway-address", place, found=found, expected=expected, remedy=remedy)
     elif not having and known == hosts and view.host == hosts[0]:
         remedy = f"systemctl restart {layout.GATEWAY_ADDRESS_UNIT}"
-        yield view.difference(
-            "error", "gateway-address", place, found="nobody has it", expected=expected, remedy=remedy
-        )
+        yield view.differs("error", "gateway-address", place, expected=expected, remedy=remedy)
 
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:

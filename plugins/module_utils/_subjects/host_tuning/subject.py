@@ -113,14 +113,9 @@ def _differences(view: DriftContext) -> Differences:
     for later in view.state["memlock_later"] or ():
         expected = systemd_limit(tuning["memlock"])
         if _kib(to_read(later["value"])) != _kib(expected):
-            yield view.difference(
-                "warning",
-                "memlock-later",
-                f"{one_line(later['file'])}, line {later['line']}",
-                found=f"{_MEMLOCK}={one_line(later['value'])}",
-                expected=f"{expected}, as declared: systemd reads this file after ours, and it wins",
-                remedy="take the line out, or declare its value for this host: fleet_host.host_tuning.memlock",
-            )
+            found = f"{_MEMLOCK}={one_line(later['value'])}"
+            at = f"{one_line(later['file'])}, line {later['line']}"
+            yield view.differs("warning", "memlock-later", at, found=found, its_expected=expected)
     if kernel is None:
         return
     if "swap" in tuning and tuning["swap"] != (kernel["swap"] != OFF):
@@ -133,14 +128,9 @@ def _differences(view: DriftContext) -> Differences:
                 "warning", "read-ahead-live", f"read-ahead of {disk}", found=f"{kib} KiB", expected=expected
             )
     if "memlock" in tuning and _kib(to_read(kernel["memlock"])) != _kib(systemd_limit(tuning["memlock"])):
-        yield view.difference(
-            "warning",
-            "memlock-live",
-            "systemd's limit on locked memory",
-            found=kernel["memlock"],
-            expected=f"{_MEMLOCK}={systemd_limit(tuning['memlock'])}",
-            remedy="systemctl daemon-reexec, then restart the services",
-        )
+        expected = f"{_MEMLOCK}={systemd_limit(tuning['memlock'])}"
+        place = "systemd's limit on locked memory"
+        yield view.differs("warning", "memlock-live", place, found=kernel["memlock"], expected=expected)
 
 
 def _kib(limit: str) -> str:
