@@ -113,7 +113,14 @@ def _rank_file(service: Configured, rank: int, container: ContainerEntry, launch
         readiness=_readiness(placed) if is_head else None,
         probes=_probes(service, container["name"]),
         warm_up=placed.engine.warm_up(placed, service.flags) if is_head else [],
-        limits=_limits(placed),
+        limits=Limits(
+            startup_limit_s=placed.recipe["startup_limit_s"] or fact("limits", "startup_limit_s"),
+            drain_s=placed.settings.get("drain_s", fact("group", "drain_s")),
+            stop_s=fact("group", "stop_s"),
+            canary_s=fact("group", "canary_s"),
+            strikes=fact("group", "strikes"),
+            budget=Budget(**fact("group", "budget")),
+        ),
     )
 
 
@@ -262,15 +269,4 @@ def _endpoint(service: Configured) -> Endpoint:
         key_file=placed.key_file,
         key_form=placed.engine.spec.key.form,
         certificate=placed.certificate,
-    )
-
-
-def _limits(placed: Placed) -> Limits:
-    return Limits(
-        startup_limit_s=placed.recipe["startup_limit_s"] or fact("limits", "startup_limit_s"),
-        drain_s=placed.settings.get("drain_s", fact("group", "drain_s")),
-        stop_s=fact("group", "stop_s"),
-        canary_s=fact("group", "canary_s"),
-        strikes=fact("group", "strikes"),
-        budget=Budget(**fact("group", "budget")),
     )

@@ -90,7 +90,7 @@ def place(
     wrong = [finding for finding in of_group if finding.severity == "error"]
     findings += [finding for finding in of_group if finding.severity != "error"]
     placed = replace(placed, overlays=overlays, members=members, flags=_flags(placed))
-    values = _values(placed.flags)
+    values = {name: decided.value for name, decided in placed.flags.items()}
     # where an option names it, options decide; one that is loaded by its file is what is declared
     drafted = placed.model if engine.spec.single_files else overrides.with_draft(placed.model, engine.draft(values))
     drafter, unread = library.config_of_draft(drafted, where.below("model", "draft", "config"))
@@ -217,10 +217,6 @@ def _isolation(placed: Placed) -> dict[str, Value]:
             ),
         ]
     )
-
-
-def _values(flags: Mapping[str, Value]) -> dict[str, Any]:
-    return {name: decided.value for name, decided in flags.items()}
 
 
 def _environment(placed: Placed, host: Host) -> dict[str, Value]:

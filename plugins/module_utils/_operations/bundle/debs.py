@@ -74,7 +74,7 @@ def fetch(
             target.put(package.path, file)
             licences[package.path] = _licences(file)
         else:
-            target.files[package.path] = _entry(package)
+            target.files[package.path] = {"bytes": int(package.stanza["Size"]), "sha256": package.stanza["SHA256"]}
     for file in downloads.glob("*.deb"):
         file.unlink()
     index = "\n".join(_stanza(package) for package in closure).encode()
@@ -146,10 +146,6 @@ def _closure(names: Sequence[str], what: str, environment: Mapping[str, str]) ->
         if not {"SHA256", "Size", "Architecture"} <= {*(stanza := stanzas.get((name, version), {}))}:
             raise worded.refusal("bundle-fetch/closure", f"package {name} {version}")
         yield Package(name, version, origins[name, version], stanza)
-
-
-def _entry(package: Package) -> dict[str, int | str]:
-    return {"bytes": int(package.stanza["Size"]), "sha256": package.stanza["SHA256"]}
 
 
 def _held(package: Package, target: Target) -> bool:

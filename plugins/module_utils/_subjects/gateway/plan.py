@@ -34,7 +34,14 @@ def gateway_slice(
     # HAProxy finds the key beside the certificate
     tls, key = gateway["tls"], f"{CERTIFICATE}.key"
     texts = units(inventory, floats=gateway["address"] is not None)
-    written = {f"{layout.UNITS}/{name}": text for name, text in texts.items()} | _files(gateway, offered)
+    written = {f"{layout.UNITS}/{name}": text for name, text in texts.items()} | {
+        CONFIG: haproxy.config(gateway, offered),
+        HOLDS: "",
+        MODELS_MAP: haproxy.models_map(offered),
+        haproxy.MODELS: haproxy.models_json(offered),
+        haproxy.MODEL_ANSWERS: haproxy.model_answers(offered),
+        BODIES_CONFIG: bodies.config(offered),
+    }
     if gateway["address"]:
         written[ADDRESS_CONFIG] = floating.config(gateway, host, interface)
     return {
@@ -72,17 +79,6 @@ def gateway_slice(
             "models": [name for backend in offered for name in backend.names],
             "requests": [*_requests(offered)],
         },
-    }
-
-
-def _files(gateway: GatewayDeclared, offered: Sequence[Backend]) -> dict[str, str]:
-    return {
-        CONFIG: haproxy.config(gateway, offered),
-        HOLDS: "",
-        MODELS_MAP: haproxy.models_map(offered),
-        haproxy.MODELS: haproxy.models_json(offered),
-        haproxy.MODEL_ANSWERS: haproxy.model_answers(offered),
-        BODIES_CONFIG: bodies.config(offered),
     }
 
 

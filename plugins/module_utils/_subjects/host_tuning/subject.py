@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Kernel settings, swap, read-ahead and the limit on locked memory: in files that hold over a boot, and as they are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, cast
 
 from ..._base import layout, worded
@@ -30,7 +30,7 @@ def tuning_files(plan: TuningSlice) -> Files:
     """``{path: {mode, content}}`` for a host_tuning slice; content null where no file of ours is to be."""
     sysctl, read_ahead, memlock = plan.get("sysctl"), plan.get("read_ahead_kb"), plan.get("memlock")
     texts = {
-        SYSCTL: _sysctl(sysctl) if sysctl else None,
+        SYSCTL: "".join(f"{key} = {value}\n" for key, value in sorted(sysctl.items())) if sysctl else None,
         READ_AHEAD: _read_ahead(read_ahead) if read_ahead is not None else None,
         LIMITS: _limits(memlock) if memlock is not None else None,
         SYSTEMD: f"[Manager]\nDefaultLimitMEMLOCK={systemd_limit(memlock)}\n" if memlock is not None else None,
@@ -54,10 +54,6 @@ def tuning_links(plan: TuningSlice) -> dict[str, str | None]:
 def systemd_limit(memlock: str) -> str:
     """A limit of KiB or ``unlimited`` as systemd.exec(5) writes it."""
     return "infinity" if memlock == "unlimited" else f"{memlock}K"
-
-
-def _sysctl(sysctl: Mapping[str, object]) -> str:
-    return "".join(f"{key} = {value}\n" for key, value in sorted(sysctl.items()))
 
 
 def _read_ahead(kib: int) -> str:

@@ -67,7 +67,7 @@ def part_of(phoenix: PhoenixDeclared | None, host: str, inventory: str) -> Phoen
         }
     texts = {
         layout.PHOENIX_UNIT: _server(phoenix, inventory),
-        layout.PHOENIX_SOCKET: _socket(phoenix, inventory),
+        layout.PHOENIX_SOCKET: filled("phoenix.socket", address=_listens(phoenix), inventory=inventory),
         layout.PHOENIX_PROXY_UNIT: _proxy(inventory),
     }
     return {
@@ -119,10 +119,6 @@ def _server(phoenix: PhoenixDeclared, inventory: str) -> str:
         shared=_SHARED,
         inventory=inventory,
     )
-
-
-def _socket(phoenix: PhoenixDeclared, inventory: str) -> str:
-    return filled("phoenix.socket", address=_listens(phoenix), inventory=inventory)
 
 
 def _proxy(inventory: str) -> str:
