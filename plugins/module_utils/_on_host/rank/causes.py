@@ -48,10 +48,9 @@ a file of the model is missing -> run site.yml, which brings files that are miss
    annot find any (?:model weights|.*safetensors)|could not find any model
    No (?:such file|safetensors).*(?:\.(?:safetensors|bin|gguf|pt)\b|adapter_config)
    \.(?:safetensors|bin|gguf)\W*(?:was |is )?(?:not found|No such file)|(?:split|shard).*(?:missing|not found)
-   weights were not initialized|[Ww]eight files|invalid split
-   failed to open GGUF file|MissingWeight|no file named .*(?:safetensors|bin)
-   [Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)|lora_adapter_init: failed to open|Does this file exist
-   No adapter found
+   weights were not initialized|[Ww]eight files|invalid split|failed to open GGUF file|MissingWeight
+   no file named .*(?:safetensors|bin)|[Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)
+   lora_adapter_init: failed to open|Does this file exist|No adapter found
 the model's folder is not there, or its config or tokenizer can't be read
 -> run site.yml, which brings files that are missing or damaged
    Invalid repository ID or local directory|(?<!or )not a (?:local folder|valid model identifier|directory)
@@ -71,11 +70,10 @@ the model brings code of its own, which the recipe does not allow
 the image has no kernel for this GPU -> take an image that is built for GB10 (sm_121), as the shipped recipes have
    no kernel image|sm_?12[01]|sm_\d+a?' is not defined|unsupported toolchain|not compatible with the current PyTorch
    PTXAS|ptxas fatal|No supported CUDA arch|kernel image is invalid|load any common_ops|compute capability
-   CUDA capability|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources
-   out of resource: shared memory|NoKernel|[Nn]o valid .*(?:kernel|backend)|requires? (?:GPUs? with )?(?:SM|sm)
-   for Blackwell|supported in this arch|Invalid thread config|No \w+ (?:MoE )?backend
-   op not supported|No operator found|device with capability|PassManager|compiled with any CUDA arch|arch=\d
-   invalid device function|device capability|MLIRError|allocator was set
+   CUDA capability|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources|out of resource: shared memory|NoKernel
+   [Nn]o valid .*(?:kernel|backend)|requires? (?:GPUs? with )?(?:SM|sm)|for Blackwell|supported in this arch
+   Invalid thread config|No \w+ (?:MoE )?backend|op not supported|No operator found|device with capability|PassManager
+   compiled with any CUDA arch|arch=\d|invalid device function|device capability|MLIRError|allocator was set
 the image is for another kind of processor -> take an image for arm64
    exec format error|linux/arm64|host platform|Illegal instruction
 the NVIDIA driver was updated under the running kernel -> restart the host: `sudo systemctl reboot`
@@ -86,10 +84,9 @@ Docker can't give the container the GPU
    libnvidia-ml\.so|/dev/nvidia|libcuda\.so
 the engine sees no GPU that it can use -> restart the host; `ansible-playbook gb10.fleet.doctor` looks at its driver
    driver version is insufficient|NVIDIA driver|No CUDA (?:GPUs|devices)|no CUDA-capable device|infer device type
-   is/are busy|available devices: 0
-   not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)|NVMLError|NVML|CUDA initialization
-   No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available|invalid device ordinal
-   system has unsupported
+   is/are busy|available devices: 0|not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)
+   NVMLError|NVML|CUDA initialization|No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available
+   invalid device ordinal|system has unsupported
 Docker does not answer -> `systemctl status docker` says why
    Docker daemon|waiting for container
 a container of that name is there already -> remove it by `docker rm --force` and its name
@@ -105,20 +102,19 @@ the image lacks a program or library, or has another build of it -> take another
    executable file not found|error while loading shared|undefined symbol|cannot open shared object
    stat \S+: no such file|ModuleNotFoundError|[Nn]inja|nvcc|CUDA_HOME|ImportError|PackageNotFoundError
    DistributionNotFound|[Ff]ailed to import|cannot import|operator \S+ does not exist|no backends are|C compiler
-   \bis not (?:available|installed)
-   No such file or directory: '[\w+-]+'|_OpNamespace|\d+ (?:positional )?arguments?\(s\)
-   not compiled with|compiled without|built without|pip install (?!-|git)|fatal error: \S+\.h
+   \bis not (?:available|installed)|No such file or directory: '[\w+-]+'|_OpNamespace
+   \d+ (?:positional )?arguments?\(s\)|not compiled with|compiled without|built without|pip install (?!-|git)
+   fatal error: \S+\.h
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
-   invalid argument \S+ for "-
-   unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)|ambiguous option
-   (?:[Cc]onfig|Args|main|serve)\w*(?:\.__init__)?\(\) got an unexpected keyword
-   unknown flag|[Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
+   invalid argument \S+ for "-|unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)
+   ambiguous option|(?:[Cc]onfig|Args|main|serve)\w*(?:\.__init__)?\(\) got an unexpected keyword|unknown flag
+   [Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
 the engine does not know a parser of tools or reasoning -> write one that the image's release has in the recipe
    (?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser|ReasoningParser
 its port is taken -> `ss -ltnp` says who has it; stop that, or declare another port
-   Ports are not available
-   already running at|[Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98|already allocated
-   [Pp]ort \d+ (?:is|was) (?:already |not )?(?:in use|taken|available)|cannot assign requested address|Errno 99
+   Ports are not available|already running at|[Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98
+   already allocated|[Pp]ort \d+ (?:is|was) (?:already |not )?(?:in use|taken|available)|cannot assign requested address
+   Errno 99
 the pool has fewer blocks than requests that may run at once -> lower max-num-seqs, or give the pool more memory
    max_num_seqs.*blocks|[Mm]amba cache blocks|num_gpu_blocks|alloc_req_slots
 no memory is left for the KV pool beside the weights -> plan a smaller workload, or stop what else runs (`docker ps`)
@@ -151,54 +147,52 @@ Ray's ranks do not have the same token -> run site.yml for all hosts of the serv
    RAY_AUTH|AuthenticationError|[Uu]nauthenticated|UNAUTHENTICATED|[Aa]uth(?:entication)? token|InvalidAuth
 fewer ranks have joined than the service needs -> `ansible-playbook gb10.fleet.status` shows the other ranks
    [Pp]lacement group|enough slots|node types can fulfill|required GPUs exceeds|Current node has no GPU
-   not enough (?:GPU|node)
-   larger than the number of available GPU|required resources|[Ww]orld size(?!.* divi)|nnodes (?!.*divi)|mpiSize
+   not enough (?:GPU|node)|larger than the number of available GPU|required resources|[Ww]orld size(?!.* divi)
+   nnodes (?!.*divi)|mpiSize
 one step took longer than the engine waits for -> raise it (docs/explanation/cluster.md), or find what holds the ranks
    Timeout at NCCL|detected by watchdog|Watchdog timeout|RPC call to \w+ timed out|execute_model timed out
    ChannelTimeout
 a process of Ray ended -> the other ranks may say why: `ansible-playbook gb10.fleet.status`
    Some Ray subprocesses
 a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other ranks, gb10.fleet.doctor the fabric
-   GCS (?:at|server|within)|get system config
-   [Ff]ailed to connect|[Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)
-   connect\(\) timed out|Timed out initializing|ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
+   GCS (?:at|server|within)|get system config|[Ff]ailed to connect
+   [Cc]onnect(?:ion)? (?:to \S+ )?(?:failed|refused|timed out)|connect\(\) timed out|Timed out initializing
+   ConnectionRefused|socketStart|socketPoll|No route to host|is unreachable
    (?:client socket|wait|rendezvous).* ?time(?:d ?|-)out|DistNetworkError|DistStoreError|Timed out (?:after|waiting)
-   connectFullMesh|with raylet|timed out during startup|start GCS|start one or more daemons
-   RendezvousTimeout|wait timeout after|store->get|Ray cluster|ray instance|bootstrap
+   connectFullMesh|with raylet|timed out during startup|start GCS|start one or more daemons|RendezvousTimeout
+   wait timeout after|store->get|Ray cluster|ray instance|bootstrap
 a kernel failed on the GPU -> `journalctl -k -g NVRM` shows the driver's words; if it comes again, take another image
    illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
-   uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM|Triton Error
-   \.cuh?:\d+: fatal error|(?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
+   uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM|Triton Error|\.cuh?:\d+: fatal error
+   (?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
 CUDA failed -> restart the host; then `ansible-playbook gb10.fleet.doctor` looks at its driver
    CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
 the image's release does not know the model -> take an image of a release that has it, or another recipe
    does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
-   architecture \S+ is not supported|invalid gg(?:ml|uf) type|unknown projector
-   not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|Unrecognized config|No processor registered
-   failed to be inspected|(?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)|not a multimodal
+   architecture \S+ is not supported|invalid gg(?:ml|uf) type|unknown projector|not supported for now
+   not supported in TRT|Tokenizer class|pre-tokenizer|Unrecognized config|No processor registered|failed to be inspected
+   (?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)|not a multimodal
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
-   tensor a .* must match|(?:missing|find|unknown) tensor|tensor .*(?:not found|wrong)|exceeds dimension
-   [Ii]nput tensor|same dtype|mat1 and mat2|rope_scaling|LoRA weight
-   disabling jinja|number of tensors|loading model vocabulary|not found in model|vocab type must match
-   wrong (?:array |element )*type|loaded_weight|param_data|Missing key|Unexpected key|load weight|weights of size
+   tensor a .* must match|(?:missing|find|unknown) tensor|tensor .*(?:not found|wrong)|exceeds dimension|[Ii]nput tensor
+   same dtype|mat1 and mat2|rope_scaling|LoRA weight|disabling jinja|number of tensors|loading model vocabulary
+   not found in model|vocab type must match|wrong (?:array |element )*type|loaded_weight|param_data|Missing key
+   Unexpected key|load weight|weights of size
    (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute|^KeyError: '[^ ']+'
    No \w+ layers found
 the engine crashed -> take another build of the image; a report belongs to the engine's project
    [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
-   to unpack|_dynamo\.exc|Inductor|BackendCompiler
-   has no attribute|^(?:TypeError|IndexError|UnboundLocalError|NameError|RecursionError|ZeroDivision)|'NoneType'
-   panicked|PanicException|GGML_ASSERT|: Assertion [`'].* failed|terminate called
+   to unpack|_dynamo\.exc|Inductor|BackendCompiler|has no attribute
+   ^(?:TypeError|IndexError|UnboundLocalError|NameError|RecursionError|ZeroDivision)|'NoneType'|panicked|PanicException
+   GGML_ASSERT|: Assertion [`'].* failed|terminate called
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error
 Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
    Error response from daemon|OCI runtime
 the engine refuses a setting -> change it in the recipe, and run site.yml
    error: argument|while handling argument|invalid choice|validation error|must be|should be|is expected(?! to)
-   \bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)
-   not supported|unsupported
-   [Ii]nvalid|cannot be|can't be|can not|only support|is required|incompatible|does not support|not allowed
-   has been removed|limit allowed|Do not set
+   \bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)|not supported|unsupported|[Ii]nvalid|cannot be|can't be|can not
+   only support|is required|incompatible|does not support|not allowed|has been removed|limit allowed|Do not set
    [Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory$)|not found|requires\b
    n't exist|is greater than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow|Cannot find the config
 """
@@ -248,20 +242,18 @@ _EXCEPTION = re.compile(
 _CHAINED = re.compile(r"(?:During handling of the above|The above exception was the direct)")
 _NOISE = re.compile(
     r".*\d+%\||.*it/s\]|CUDA kernel errors might|For debugging|Compile with|For further information|Search for `|"
-    r"ninja: Entering|FAILED: |(?:\[\d+/\d+\] )?\S*(?:nvcc|c\+\+|g\+\+|gcc) -|"
-    r"Possible solutions|\d\. (?:disable|set|use|specif)|You can suppress|import torch|torch\._dynamo\.config|"
-    r"Open an issue|\s*\^+$"
+    r"ninja: Entering|FAILED: |(?:\[\d+/\d+\] )?\S*(?:nvcc|c\+\+|g\+\+|gcc) -|Possible solutions|\d\. (?:disable|set|"
+    r"use|specif)|You can suppress|import torch|torch\._dynamo\.config|Open an issue|\s*\^+$"
 )
 # What only says that something else failed, or comes of an end.
 _WRAPPER = re.compile(
     r"root cause|[Ss]ee (?:the )?stack trace|stack trace above|Worker failed with error|[Ee]xecutor worker returned|"
     r"EngineDead|EngineCore (?:encountered|failed to start)|RayTaskError|SystemExit|KeyboardInterrupt|CancelledError|"
-    r"BrokenPipe|ZMQError(?!: Address)|Executor failed|^EOFError\b(?!:)|"
-    r"ChildFailedError|ProcessRaisedException|ProcessExited|scheduler died|"
-    r"(?:[Cc]ore|[Pp]roc|[Ww]orker|[Ee]xecutor|:) [Ii]nitialization failed\.?$|^[Ii]nitialization failed|"
-    r"Server process|[Ee]ngine process .*(?:failed|died)|Error executing method|RequestException|Received sigquit|"
-    r"output_handler failed|KeyError: '/(?:psm_|mp-)|died unexpectedly|cancelled|Leaking|leaked|resource_tracker|"
-    r"is not a fatal|interpreter shutdown|in a TaskGroup|background task failed"
+    r"BrokenPipe|ZMQError(?!: Address)|Executor failed|^EOFError\b(?!:)|ChildFailedError|ProcessRaisedException|"
+    r"ProcessExited|scheduler died|(?:[Cc]ore|[Pp]roc|[Ww]orker|[Ee]xecutor|:) [Ii]nitialization failed\.?$|"
+    r"^[Ii]nitialization failed|Server process|[Ee]ngine process .*(?:failed|died)|Error executing method|"
+    r"RequestException|Received sigquit|output_handler failed|KeyError: '/(?:psm_|mp-)|died unexpectedly|cancelled|"
+    r"Leaking|leaked|resource_tracker|is not a fatal|interpreter shutdown|in a TaskGroup|background task failed"
 )
 # What says that NCCL or CUDA failed, and leaves the reason to others.
 _WEAK = re.compile(
@@ -270,22 +262,18 @@ _WEAK = re.compile(
 )
 # A line that is a statement by itself: an error's level, an assertion, C++'s words of an exception, NCCL's warnings.
 _NATIVE = re.compile(
-    r"docker: |ssh: |\s*what\(\): |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|"
-    r"\S+\.(?:cpp|cuh?|cc|c|h):\d+: |"
-    r"(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|.*couldn't|"
-    r".*error loading model|There are not enough|The node with|Some Ray subprocesses|\[Errno \d|"
-    r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid|"
-    r"unknown|missing|wrong|not compatible)|"
-    r".*: (?:invalid|cannot|unable|missing)|exec |nvidia-container-cli: |Encountered an error|Value '|"
-    r"(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |"
-    r".*(?:terminated with exception|detected by watchdog|disabling jinja)|"
-    r".*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
+    r"docker: |ssh: |\s*what\(\): |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|\S+\.(?:cpp|cuh?|cc|"
+    r"c|h):\d+: |(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|.*couldn't|"
+    r".*error loading model|There are not enough|The node with|Some Ray subprocesses|\[Errno \d|(?:llama|ggml|gguf|"
+    r"clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid|unknown|missing|wrong|"
+    r"not compatible)|.*: (?:invalid|cannot|unable|missing)|exec |nvidia-container-cli: |Encountered an error|Value '|"
+    r"(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |.*(?:terminated with exception|"
+    r"detected by watchdog|disabling jinja)|.*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
     r".*(?:noticed that process|[Uu]nable to|[Tt]imeout|timed out|[Ff]atal|CRITICAL|panicked at|[Oo]ut of memory)"
 )
 _OF_LOADING = re.compile(
     r"[Ff]ailed to load (?:the )?(?:CLIP )?(?:model|draft model|multimodal model)|failed to load model from|"
-    r"failed to create[ _]context|"
-    r"failed to fit|fit params|exiting due|failed to initialize (?:the )?context: *$"
+    r"failed to create[ _]context|failed to fit|fit params|exiting due|failed to initialize (?:the )?context: *$"
 )
 _DOCKER, _HELP = re.compile(r"(?:docker|Error response|permission denied while)\b"), re.compile(r"'docker \w+ --help'")
 _PLACE = re.compile(r"^(?:\S+:\d+:\d+ \[\d+\] (?:\S+ )?(?=NCCL))|^\s*what\(\): +")
