@@ -194,7 +194,7 @@ the engine refuses a setting -> change it in the recipe, and run site.yml
    \bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)|not supported|unsupported|[Ii]nvalid|cannot be|can't be|can not
    only support|is required|incompatible|does not support|not allowed|has been removed|limit allowed|Do not set
    [Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory$)|not found|requires\b
-   n't exist|is greater than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow|Cannot find the config
+   n't exist|is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow|find the config
 """
 
 
