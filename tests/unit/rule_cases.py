@@ -394,6 +394,10 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(PLAIN, group=PAIR, container={"restart": ["on-failure:10"]}),
     ),
     "R140": (serve(f"{PLAIN} -tp 1", group=PAIR), serve(f"{PLAIN} -tp 2", group=PAIR)),
+    "X38": (
+        serve(f"{PLAIN} --data-parallel-size 2"),
+        serve(f"{PLAIN} --data-parallel-size 2 --data-parallel-size-local 1 --data-parallel-address 10.0.0.1"),
+    ),
     "R141": (serve(PLAIN, "0.11.0", group=PAIR), serve(f"{PLAIN} --enforce-eager", "0.11.0", group=PAIR)),
     "R142": (
         serve(f"{PLAIN} --async-scheduling --distributed-executor-backend ray", "0.20.2"),
@@ -590,6 +594,7 @@ MORE: list[tuple[str, Launch]] = [
     ("X30", serve(f"{QWEN36_DENSE} {DFLASH}", "0.28.0")),
     ("X36", serve("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8 --linear-backend auto", "0.27.1")),
     ("X31", serve(f"{QWEN36} --enable-eplb -tp 2", group=PAIR)),
+    ("X38", serve(f"{PLAIN} --data-parallel-size-local 2")),
     (
         "X31",
         serve(f"{QWEN36} --enable-expert-parallel -tp 2 --eplb-config '{{\"num_redundant_experts\": 8}}'", group=PAIR),

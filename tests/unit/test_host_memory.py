@@ -77,6 +77,13 @@ def test_what_a_rank_keeps(flags: dict[str, Any], environment: dict[str, str], r
         (connector("LMCacheConnectorV1"), {"LMCACHE_CONFIG_FILE": "/x.yaml"}, "memory-uncounted"),
         (connector("FromNextYearConnector"), {}, "memory-uncounted"),
         (connector("Ours", cpu_bytes_to_use=1), {}, "memory-uncounted"),
+        (
+            {"kv-transfer-config": {"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu"}},
+            {},
+            "memory-uncounted",
+        ),
+        (connector("OffloadingConnector", cpu_bytes_to_use=-1), {}, "memory-connector"),
+        (connector("OffloadingConnector", cpu_bytes_to_use="24GiB"), {}, "memory-connector"),
         ({"ec-transfer-config": {"ec_connector": "ECMooncakeConnector"}}, {}, "memory-uncounted"),
         (connector("OffloadingConnector"), {}, "memory-connector"),
         ({"enable-return-routed-experts": True}, {}, "memory-uncounted"),

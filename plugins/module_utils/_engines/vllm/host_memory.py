@@ -84,6 +84,8 @@ def kept(flags: Settings, environment: Mapping[str, str], place: Place, ranks: R
     for at, settings in _connectors(flags):
         where, name = place.below("flags", at), str(settings.get("kv_connector"))
         try:
+            if name.startswith("Nixl") and settings.get("kv_buffer_device") == "cpu":
+                raise _UncountedError("on the CPU its buffer is a second copy of the whole KV pool")
             total += _count(name)(_extra(settings), environment, ranks)
         except _UncountedError as why:
             findings.append(uncounted(where, name, str(why), _SOURCE, _COUNTED))
@@ -132,15 +134,15 @@ def _offloading(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -
     """The size is the service's. Each host has a file of that size in /dev/shm and fills its rank's part of it, or all
     of it where the ranks' caches are the same."""
     size = _bytes(extra.get("cpu_bytes_to_use"))
-    if not size:
-        raise ValueError("cpu_bytes_to_use is missing, without which vLLM does not start")
+    if not size or size < 0:
+        raise ValueError("cpu_bytes_to_use is missing or no number of bytes, without which vLLM does not start")
     return size if ranks.one_copy else -(-size // ranks.count)
 
 
 def _simple(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> int:
     own = _bytes(extra.get("cpu_bytes_to_use_per_rank"))
     size = _bytes(extra.get("cpu_bytes_to_use", _SIMPLE_BYTES))
-    return own if own is not None else -(-(size or 0) // ranks.count)
+    return max(0, own if own is not None else -(-(size or 0) // ranks.count))
 
 
 def _sparse(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> int:
