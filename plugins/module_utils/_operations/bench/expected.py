@@ -116,13 +116,10 @@ def _below(cause: "_Cause", runs: Sequence[Mapping[str, object]]) -> Iterator[Di
     if speed is None or max(max(rates(run)) for run in runs) >= speed["alone"]["low"]:
         return
     alone, rate = speed["alone"], geometric_mean(rates(runs[-1]))
-    yield Difference(
-        "warning",
+    yield cause.difference(
         "bench-below-forecast",
-        cause.place,
         found=f"one request gets {rate:.3g} tok/s, {100 * rate / alone['limit']:.0f} % of the memory's limit",
         expected=f"{alone['low']:.3g} to {alone['high']:.3g} tok/s by the forecast of its plan",
-        remedy=cause.remedy(),
         reason=f"no round of {_when(runs)} was faster; nine of ten services reach their forecast's low end "
         "(docs/explanation/speed.md)",
     )
@@ -137,13 +134,10 @@ def _behind(
     times = [_times_slower(rates(twins[like]), rates(run)) for run in runs]
     if not all(times):
         return
-    yield Difference(
-        "warning",
+    yield cause.difference(
         "bench-behind-twins",
-        cause.place,
         found=f"a token takes {times[-1]:.2f} times as long as with {like}",
         expected=f"the speed of {len(twins)} that serve the same with the same image, flags and model",
-        remedy=cause.remedy(),
         reason=f"shown by {_when(runs)}, nobody else asking",
     )
 
@@ -186,9 +180,9 @@ class _Cause:
     rails: Rails
     twins: Mapping[str, ServicePlan]
 
-    @property
-    def place(self) -> Place:
-        return Place(host=self.service["hosts"][0], service=self.name, thing=f"speed of {self.name}")
+    def difference(self, rule: str, *, found: str, expected: str, reason: str) -> Difference:
+        place = Place(host=self.service["hosts"][0], service=self.name, thing=f"speed of {self.name}")
+        return Difference("warning", rule, place, found=found, expected=expected, remedy=self.remedy(), reason=reason)
 
     def remedy(self) -> str:
         """The likely cause first."""
