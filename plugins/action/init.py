@@ -17,8 +17,7 @@ from ..module_utils._base.yaml_text import read_yaml
 from ..module_utils._engines.recipes.recipe import load_all
 from ..module_utils._host.probe.machine import read_networks
 from ..module_utils._operations.init.decide import Host, propose
-from ..module_utils._operations.init.fitting import fitting, taking_over
-from ..module_utils._operations.init.trying import FOLDER, of_inventories, running_words
+from ..module_utils._operations.init.trying import FOLDER, fitting, of_inventories, running_words, taking_over
 from ..module_utils._operations.init.write import FLEET, IGNORE, KEPT, Row, fits_table, kept_text, read_table, texts
 from ..module_utils._stores.lock.file import NAME
 from ..plugin_utils._documented import OnController

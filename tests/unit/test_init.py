@@ -22,7 +22,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import networks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init import find, look
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, Proposal, propose
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.fitting import fitting, taking_over
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.login import GB10, Login, answer, refused
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.reading import FORM
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.running import (
@@ -36,6 +35,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.runnin
     read_serving,
     without_secrets,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.trying import fitting, taking_over
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
     CONNECTION,
     FLEET,

@@ -115,8 +115,9 @@ def own_addresses() -> list[str]:
 
 def log_in(name: str, user: str, arguments: Sequence[str]) -> Login | Refused:
     """What a host answers to a login by key, or why it gives none. arguments: those of ssh that Ansible goes by."""
-    options = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", f"ConnectTimeout={_CONNECT_S}"]
-    code, out, words = _ssh([*options, *arguments, *_as(user), name, f"sh -c {shlex.quote(SCRIPT)}"])
+    account_of = ["-l", user] if user else []
+    script = f"sh -c {shlex.quote(SCRIPT)}"
+    code, out, words = _ssh(["-oStrictHostKeyChecking=yes", *arguments, *account_of, name, script])
     found = answer(out) if code == 0 else None
     return found or refused(name, user or account(name, arguments), words or out, lambda text: one_line(text, 200))
 
@@ -138,16 +139,8 @@ def host_key(name: str, arguments: Sequence[str]) -> tuple[str, str, Path] | Non
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "keys")
-        options = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new", "-o", f"UserKnownHostsFile={file}"]
-        options += [
-            "-o",
-            "PreferredAuthentications=none",
-            "-o",
-            f"ConnectTimeout={_CONNECT_S}",
-            "-o",
-            "HashKnownHosts=no",
-        ]
-        _ssh([*options, *arguments, name, "true"])
+        options = ["-oStrictHostKeyChecking=accept-new", f"-oUserKnownHostsFile={file}", "-oHashKnownHosts=no"]
+        _ssh([*options, "-oPreferredAuthentications=none", *arguments, name, "true"])
         shown = _printed(["ssh-keygen", "-l", "-f", str(file)]).split()
         line = _text(str(file)).strip()
     kept = _resolved(name, arguments).get("userknownhostsfile", "~/.ssh/known_hosts").split()[0]
@@ -159,15 +152,10 @@ def _resolved(name: str, arguments: Sequence[str]) -> dict[str, str]:
     return {key: value for key, _, value in rows}
 
 
-def _as(user: str) -> list[str]:
-    return ["-l", user] if user else []
-
-
 def _ssh(arguments: Sequence[str]) -> tuple[int, str, str]:
     try:
-        done = subprocess.run(
-            ["ssh", *arguments], capture_output=True, stdin=subprocess.DEVNULL, timeout=_LOGIN_S, check=False
-        )
+        words = ["ssh", "-oBatchMode=yes", f"-oConnectTimeout={_CONNECT_S}", *arguments]
+        done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, timeout=_LOGIN_S, check=False)
     except FileNotFoundError:
         return 1, "", "this machine has no program ssh"
     except subprocess.TimeoutExpired:

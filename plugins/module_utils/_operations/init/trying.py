@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What `try` declares for a first answer: one service on the machines that were read, of the model that fits best."""
+"""What plans make of machines that were read: the model that fits best, for a first answer or an inventory, and what
+serves there now."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ..._base.findings import did_you_mean
+from ..._base.findings import did_you_mean, finding_of
 from ..._base.plan import Plan
 from ..._base.sizes import size
-from ..._engines.recipes.recipe import Library
+from ..._engines.recipes.recipe import Library, Recipe
 from ..._plan.fleet import plan_fleet
-from .decide import Host, settings_of
+from .adopt import changes
+from .decide import Host, Proposal, settings_of
 
 NAME = "chat"
 FOLDER = "fleet-try"
@@ -18,6 +21,7 @@ _RUN = ("tested", "reported")
 # Whoever tries waits for the download, and reads the answer while it comes.
 _PATIENCE_BYTES = 40 << 30
 _READING_TOKENS_S = 30
+_MOST = 5
 _PORTS = range(8000, 8100)
 # As `fleet_fabric`, and a service of `fleet_services`, have them.
 Fabric = Mapping[str, Any]
@@ -80,6 +84,37 @@ def best(hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> str:
     return max(fast_ones or soon or [min(found)])[3] if found else ""
 
 
+def fitting(name: str, host: Host, library: Library) -> list[dict[str, Any]]:
+    """At most five rows of the plan's table, with their `recipe`: chat models for one host, the largest first, behind
+    them those that a plan warns of."""
+    found: list[dict[str, Any]] = []
+    for recipe in library.recipes.values():
+        data = recipe.data
+        if 1 in data["host_counts"] and data["kind"] == "chat" and data["status"]["state"] in _RUN:
+            plan = planned({"recipe": recipe.name}, {name: host}, {}, library)
+            more = {"recipe": recipe.name, "status": data["status"]["state"]}
+            found += [{**row, **more} for row in plan["summary"] if row["fits"] == "yes" and row["requests"]]
+    return sorted(found, key=lambda row: (row["warnings"] > 0, -(row["download_bytes"] or 0), row["recipe"]))[:_MOST]
+
+
+def taking_over(hosts: Mapping[str, Host], proposal: Proposal, library: Library) -> dict[str, list[str]]:
+    """For each service that runs there what its first start by us changes, and what a plan refuses."""
+    own = {service.recipe["name"]: service.recipe for service in proposal.services.values() if service.recipe}
+    made = {name: Recipe(name, data, library.folders[0] / f"{name}.yml") for name, data in own.items()}
+    services = {name: one.service for name, one in proposal.services.items()}
+    plan = plan_of(hosts, services, proposal.fabric, replace(library, recipes={**library.recipes, **made}))
+    errors = [finding_of(row) for row in plan["findings"] if row["severity"] == "error"]
+    found: dict[str, list[str]] = {}
+    for name, one in proposal.services.items():
+        planned = plan["services"].get(name)
+        words = [f"to take it over: {way}, on {host}; then site.yml" for host, way in one.stops.items()]
+        if planned and (differs := changes(one.runs, planned["flags"])):
+            words.append(f"ours starts it with {differs}")
+        mine = [error.sentence() for error in errors if name == error.service or one.service["recipe"] == error.recipe]
+        found[name] = [*words, *(f"a plan refuses it: {sentence}" for sentence in mine)]
+    return found
+
+
 def none_fits(hosts: Mapping[str, Host], library: Library) -> str:
     """Why `best` found none, with what to do."""
     counts = {count for recipe in library.recipes.values() for count in recipe.data["host_counts"]}
@@ -91,9 +126,13 @@ def none_fits(hosts: Mapping[str, Host], library: Library) -> str:
 
 def planned(service: Service, hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> Plan:
     """The plan of this service alone. A model that no recipe has is not in it: the hub says what it is."""
-    declared = {NAME: {"port": _PORTS[0], **service, "hosts": [*hosts]}}
+    return plan_of(hosts, {NAME: {"port": _PORTS[0], **service, "hosts": [*hosts]}}, fabric, library)
+
+
+def plan_of(hosts: Mapping[str, Host], services: Mapping[str, Service], fabric: Fabric, library: Library) -> Plan:
+    """The plan of these services, with the memory that each host shows."""
     inventory = {
-        name: {"address": host.address or name, "variables": variables(host, declared, fabric, FOLDER)}
+        name: {"address": host.address or name, "variables": variables(host, services, fabric, FOLDER)}
         for name, host in hosts.items()
     }
     return plan_fleet({"hosts": inventory, "folder": "."}, library)

@@ -46,7 +46,7 @@ def texts(
     take_over: bool,
 ) -> dict[str, str]:
     """The files by name, below the inventory's folder. user: empty where ssh's own files name the account. fits, words:
-    what fits on the first host, and what a plan makes of each service, of `fitting`. A service that no shipped recipe
+    what fits on the first host, and what a plan makes of each service, of `trying`. A service that no shipped recipe
     serves has one of its own, whether it is taken over or is a comment."""
     account = {"ansible_user": user} if user else {}
     own = [service.recipe for service in proposal.services.values() if service.recipe]
