@@ -10,6 +10,7 @@ import shlex
 import socket
 import struct
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import yaml
 from ansible_collections.gb10.fleet.plugins.action import init_hosts
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import checked, one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Recipe, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.machine import networks
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init import find, look
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.decide import Host, Proposal, propose
@@ -35,7 +36,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.runnin
     read_serving,
     without_secrets,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.trying import fitting, taking_over
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.trying import fitting, plan_of, taking_over
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write import (
     CONNECTION,
     FLEET,
@@ -563,15 +564,15 @@ def test_what_an_owner_started_is_declared_or_named(name: str) -> None:
     assert {key: has.get(key) for key in gives if key != "note"} == {key: gives[key] for key in gives if key != "note"}
 
 
-def test_files_that_another_rank_lacks_are_named() -> None:
-    ranks = [
-        {"command": f"{words} --nnodes 2 --node-rank {rank} --master-addr 10.1.0.1", "container": GIVEN}
-        for rank, words in enumerate((LORA, VLLM))
-    ]
-    ports = {name: {"ports": {0: [f"10.1.0.{n}/24", f"10.1.1.{n}/24"]}} for n, name in enumerate("ab", 1)}
-    hosts = {name: {"address": name, "serves": [one], **ports[name]} for name, one in zip("ab", ranks, strict=True)}
-    [one] = propose(hosts_of({"hosts": hosts}), [], LIBRARY, take_over=True).services.values()
-    assert "its server on b does not name /srv/loras/sql of a: copy them there" in one.notes
+def test_a_run_is_refused_where_a_file_of_a_mount_is_missing() -> None:
+    shown = {"address": "a", "serves": [{"command": f"{VLLM} --chat-template /files/x.jinja", "container": GIVEN}]}
+    hosts = hosts_of({"hosts": {"a": shown}})
+    [(name, one)] = propose(hosts, [], LIBRARY, take_over=True).services.items()
+    assert one.recipe
+    made = Recipe(name, one.recipe, ROOT / "x.yml")
+    plan = plan_of(hosts, {name: one.service}, {}, replace(LIBRARY, recipes={**LIBRARY.recipes, name: made}))
+    needed = [(row["option"], row["path"]) for row in plan["hosts"]["a"]["needs"]["files"]]
+    assert ("mounts", "/srv/files/x.jinja") in needed
 
 
 def test_halves_of_a_bond_get_addresses_of_their_own() -> None:

@@ -282,8 +282,11 @@ def _files(placed: Placed, host: str) -> Iterator[NeededFile]:
             "option": "model.source.path",
             "unless": placed.model_folder(layout.MODELS),
         }
-    for folder in placed.adapter_folders:
-        yield {"path": folder, "weights_bytes": None, "service": placed.name, "option": "flags", "unless": None}
+    named = [("flags", folder) for folder in placed.adapter_folders]
+    named += [("mounts", mount["source"]) for mount in placed.recipe["mounts"]]
+    for option, path in named:
+        if not path.startswith((layout.MODELS, layout.OVERLAYS)):  # which a run makes
+            yield {"path": path, "weights_bytes": None, "service": placed.name, "option": option, "unless": None}
     if isinstance(image["source"], Mapping) and "archive" in image["source"]:
         yield {
             "path": image["source"]["archive"],

@@ -218,7 +218,7 @@ def _adopt(
     workload |= {"pool": f"{pool >> 20}MiB"} if pool >> 20 else {}
     env = {key: value for key, value in imported["env"].items() if not (_NETWORK.fullmatch(key))}
     port, listen = _port(serving, options)
-    notes = [*sentences, *_missing_files(serving, others, hosts)]
+    notes = [*sentences]
     adapters = ENGINES[imported["engine"]].adapters(flags)
     own_files = [path for path in serving["paths"] if path in json.dumps(flags)]
     imported["mounts"] = [
@@ -305,12 +305,6 @@ def _serves_so(recipe_data: RecipeData, imported: RecipeData, hosts: int) -> boo
         family,
     ) and family != FAMILIES[-1]
     return is_like and hosts in recipe_data["host_counts"] and recipe_data["status"]["state"] != "known-bad"
-
-
-def _missing_files(serving: Serving, others: Sequence[Serving], hosts: Sequence[str]) -> Iterator[str]:
-    for host, other in zip(hosts[1:], others, strict=False):
-        if lacking := sorted({*serving["paths"]} - {*other["paths"]}):
-            yield f"its server on {host} does not name {', '.join(lacking)} of {hosts[0]}: copy them there"
 
 
 def _image(
