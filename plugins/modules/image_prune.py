@@ -76,16 +76,25 @@ def prune(module: AnsibleModule) -> list[str]:
     removed = []
     with held(LOCKS / "images.lock", "removing earlier images"):
         for reference, image in records.stale(map(parse_reference, module.params["references"]), module.params["keep"]):
-            is_named = records.refers_to(reference, image)
-            name = str(reference) if is_named else str(image["id"])
-            if module.check_mode:
+            name = name_of(docker, reference, str(image["id"]))
+            is_named = name == str(reference)
+            if module.check_mode and name:
                 removed.append(name)
-            elif docker.remove(name):
+            elif not module.check_mode and (not name or docker.remove(name)):
                 for built in compiled_with(reference, image["digest"], is_named=is_named):
                     shutil.rmtree(built, ignore_errors=True)
                 records.forget(reference, image)
-                removed.append(name)
+                removed += [name] if name else []
     return removed
+
+
+def name_of(docker: Docker, reference: Reference, image_id: str) -> str:
+    """By which an image can be removed: its name, or its ID where the name is another image's, as after a rollout that
+    was taken back. Empty where somebody else has named it."""
+    named, found = docker.image(str(reference)), docker.image(image_id)
+    if named and named.id == image_id:
+        return str(reference)
+    return "" if found and found.tags else image_id
 
 
 def compiled_with(

@@ -12,6 +12,7 @@ import json
 import shutil
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step imp
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.store import ImageStore
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.contents import AbsentError, Contents
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.modules.image_prune import compiled_with
+from ansible_collections.gb10.fleet.plugins.modules.image_prune import compiled_with, name_of
 
 
 def config_of(*layers: bytes, **inherited: Any) -> dict[str, Any]:
@@ -340,7 +341,7 @@ def recorded(records: ImageRecords, tag: str, content: bytes, digest: str | None
 
 def names(records: ImageRecords, wanted: list[str], keep: int) -> list[str]:
     stale = records.stale(map(parse_reference, wanted), keep)
-    return [str(reference) if records.refers_to(reference, image) else image["id"] for reference, image in stale]
+    return [str(reference) if records.newest(reference) == image else image["id"] for reference, image in stale]
 
 
 def test_earlier_images_of_a_repository_are_stale_beyond_the_newest(tmp_path: Path) -> None:
@@ -362,6 +363,24 @@ def test_the_old_image_of_a_moved_name_is_stale_by_its_id(tmp_path: Path) -> Non
     [(reference, image)] = records.stale([parse_reference("vllm:1")], keep=0)
     records.forget(reference, image)
     assert names(records, ["vllm:1"], keep=0) == []
+
+
+@pytest.mark.parametrize(
+    ("stands_for", "tags", "name"),
+    [
+        ("it", ("demo:1",), "demo:1"),
+        ("another", (), "ID"),  # after a rollout that was taken back: the record's newest has no name
+        ("none", (), "ID"),
+        ("another", ("mine:1",), ""),
+    ],
+)
+def test_an_image_is_removed_by_what_docker_calls_it(
+    stands_for: str, tags: tuple[str, ...], name: str, docker: FakeDocker
+) -> None:
+    it, other = (local_image("demo:1", config_of(content)) for content in (b"it", b"other"))
+    docker.known[it.id] = replace(it, tags=tags)
+    docker.known |= {"it": {"demo:1": it}, "another": {"demo:1": other}, "none": {}}[stands_for]
+    assert name_of(docker, parse_reference("demo:1"), it.id) == name.replace("ID", it.id)
 
 
 @pytest.mark.parametrize(

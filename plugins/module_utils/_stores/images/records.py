@@ -64,10 +64,6 @@ class ImageRecords:
             for _, reference, image in sorted(same, key=lambda entry: entry[0], reverse=True)[keep:]
         ]
 
-    def refers_to(self, reference: Reference, image: Mapping[str, object]) -> bool:
-        """Whether the reference still stands for that image, rather than for a newer one."""
-        return self.newest(reference) == image
-
     def forget(self, reference: Reference, image: Mapping[str, object]) -> None:
         self._keep(reference, [known for known in self._read(reference) if known != image])
 
