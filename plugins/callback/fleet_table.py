@@ -34,6 +34,8 @@ from ..plugin_utils._screen import show
 PROBLEMS = 2  # the exit code of a status that lists problems
 # Tasks that only look: who is stopped by one of them has not been changed.
 _BEFORE_CHANGES = re.compile(r"/roles/preflight/|/tasks/preflight\.yml")
+# They refuse, and change nothing.
+_REFUSING = ("gb10.fleet.findings", "gb10.fleet.rollout")
 # They show what they found by themselves; what stops a benchmark says nothing of the service.
 _OWN_TABLES = {"gb10.fleet.ask", "gb10.fleet.doctor", "gb10.fleet.bench", "gb10.fleet.publish"}
 _STATUS = re.compile(r"/playbooks/status\.yml")
@@ -76,6 +78,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         if action == "gb10.fleet.plan":
             self._plan, self._hosts = result.result["plan"], result.result["chosen"]
             self._services = result.result["services"]
+        elif action == "gb10.fleet.rollout":
+            self._services = result.result["services"]  # of others on these hosts nothing is known
         elif action == "gb10.fleet.service_ready":
             self._note(result.host.get_name(), result.result)
         elif action == "gb10.fleet.rank_info":
@@ -102,7 +106,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         if not ignore_errors:
             why = _reason(result)
             not_seen: Stopped = "not read" if of_sudo(why) else "failed"
-            word: Stopped = "refused" if _BEFORE_CHANGES.search(result.task.get_path()) else not_seen
+            refused = result.task.resolved_action in _REFUSING or _BEFORE_CHANGES.search(result.task.get_path())
+            word: Stopped = "refused" if refused else not_seen
             self._stopped.setdefault(result.host.get_name(), (word, why))
 
     def v2_runner_on_unreachable(self, result: Any) -> None:

@@ -117,6 +117,21 @@ def test_a_yaml_mistake_has_a_file_and_a_line(tmp_path: Path, text: str, line: i
     assert f"Origin: {tmp_path}/group_vars/all.yml:{line}:" in screen
 
 
+@pytest.mark.parametrize(
+    ("action", "word"), [("gb10.fleet.rollout", "refused"), ("gb10.fleet.findings", "refused"), ("command", "failed")]
+)
+def test_a_rollout_shows_what_it_is_about_and_who_refused_it(action: str, word: str) -> None:
+    """Of other services on the same hosts nothing is known: they have not failed."""
+    table, host = fleet_table.CallbackModule(), SimpleNamespace(get_name=lambda: "titan")
+    table._services = ["chat", "code"]
+    task = SimpleNamespace(resolved_action="gb10.fleet.rollout", get_path=lambda: "rollout.yml")
+    table.v2_runner_on_ok(SimpleNamespace(result={"services": ["chat"], "changed": True}, task=task, host=host))
+    assert table._services == ["chat"]
+    task = SimpleNamespace(resolved_action=action, get_path=lambda: "rollout.yml")
+    table.v2_runner_on_failed(SimpleNamespace(result={"msg": "no"}, task=task, host=host))
+    assert table._stopped["titan"] == (word, "no")
+
+
 @pytest.mark.parametrize("also", [{}, {"ANSIBLE_CALLBACKS_ENABLED": "gb10.fleet.fleet_table, gb10.fleet.drift_exit"}])
 def test_tables_and_exit_codes_need_no_configuration(tmp_path: Path, also: dict[str, str]) -> None:
     """By the collection's name, from elsewhere, with nobody's ansible.cfg."""
