@@ -12,10 +12,12 @@ def ask(question: str, instead: str, *, private: bool = False) -> str:
     try:
         found: bytes = Display().prompt_until(harmless(question) + " ", private=private)
     except AnsiblePromptInterrupt:
-        raise AnsibleActionFail("you ended it; nothing was written and nothing was changed; run it again") from None
+        raise AnsibleActionFail(
+            "you ended it; no inventory was written and no host was changed; run it again"
+        ) from None
     except AnsiblePromptNoninteractive:
         raise AnsibleActionFail(
-            f"{question.rstrip(':')}: nobody can answer here; {instead}; nothing was written"
+            f"{question.rstrip(':')}: nobody can answer here; {instead}; no inventory was written"
         ) from None
     return found.decode("utf-8", "replace").strip("\r\n") if private else found.decode("utf-8", "replace").strip()
 

@@ -90,7 +90,7 @@ def test_a_person_gets_an_inventory_by_one_command_and_one_answer(three: Fleet, 
 def test_who_gives_up_or_can_not_answer_leaves_nothing_behind(three: Fleet, tmp_path: Path) -> None:
     words = ("-i", "localhost,", "gb10.fleet.init", "-e", "host=titan")
     session = answered(three, tmp_path, [b"\x03"], *words)
-    assert session.status != 0 and "you ended it; nothing was written" in " ".join(session.screen.split())
+    assert session.status != 0 and "you ended it; no inventory was written" in " ".join(session.screen.split())
     assert "nobody can answer here; write -K" in play(three, tmp_path, *words, status=2)
     (tmp_path / "wrong").write_text("guess\n")
     wrong = play(three, tmp_path, *words, "--become-password-file", "wrong", status=2)

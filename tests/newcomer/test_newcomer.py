@@ -65,6 +65,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(source, tree / name)
     recipes = ROOT / "inventories/lab/recipes"
     shutil.copytree(recipes, tree / "recipes", ignore=shutil.ignore_patterns("lab-tiny-*"))
+    large = yaml.safe_load((recipes / "lab-tiny.yml").read_text())
+    large |= {"name": "lab-large", "memory": {}, "model": {**large["model"], "weights_bytes": 500 << 30}}
+    (tree / "recipes/lab-large.yml").write_text(yaml.safe_dump(large))
     pip = [sys.executable, "-m", "pip", "-q"]
     platforms = [word for one in PLATFORMS for word in ("--platform", one)]
     subprocess.run(
@@ -211,6 +214,10 @@ def test_a_spark_tries_on_itself(desk: Fleet) -> None:
         ("gb10 try titan", ("nvidia", "no"), "you said no"),
         ("gb10 try titan -e model=Qwen/Qwen3-8B", ("nvidia",), "nothing was changed"),
         ("rm ~/.ssh/known_hosts; gb10 try titan", ("no",), "host key"),
+        ("gb10 try titan -e model=lab-large", ("nvidia",), "does not fit on titan"),
+        ("rm ~/.ssh/known_hosts; gb10 try titan", (), "you ended it"),
+        ("rm ~/.ssh/known_hosts; gb10 init titan", (), "you ended it"),
+        ("gb10 init titan", (), "you ended it"),
         ("gb10 plan", (), "no inventory is here"),
         ("gb10 fly", (), "gb10 knows no 'fly'"),
     ],
