@@ -366,7 +366,7 @@ def test_the_old_image_of_a_moved_name_is_stale_by_its_id(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("stands_for", "tags", "name"),
+    ("holder", "tags", "name"),
     [
         ("it", ("demo:1",), "demo:1"),
         ("another", (), "ID"),  # after a rollout that was taken back: the record's newest has no name
@@ -375,11 +375,11 @@ def test_the_old_image_of_a_moved_name_is_stale_by_its_id(tmp_path: Path) -> Non
     ],
 )
 def test_an_image_is_removed_by_what_docker_calls_it(
-    stands_for: str, tags: tuple[str, ...], name: str, docker: FakeDocker
+    holder: str, tags: tuple[str, ...], name: str, docker: FakeDocker
 ) -> None:
     it, other = (local_image("demo:1", config_of(content)) for content in (b"it", b"other"))
     docker.known[it.id] = replace(it, tags=tags)
-    docker.known |= {"it": {"demo:1": it}, "another": {"demo:1": other}, "none": {}}[stands_for]
+    docker.known |= {"it": {"demo:1": it}, "another": {"demo:1": other}, "none": {}}[holder]
     assert name_of(docker, parse_reference("demo:1"), it.id) == name.replace("ID", it.id)
 
 

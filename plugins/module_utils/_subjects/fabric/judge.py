@@ -142,7 +142,7 @@ class _Interface:
         """What also the other end may be the reason of: no error when the run leaves that host out."""
         if peer not in self.left_out:
             return fabric_error(rule, self.place, found=found, expected=expected, remedy=remedy, reason=reason)
-        found += f"; {peer} is not part of this run, so the cable is not proven"
+        found += f"; {peer} is not in this run, or failed before, so the cable is not proven"
         remedy = f"run again with -l {self.host},{peer}, or without a limit"
         return fabric_warning(rule, self.place, found=found, expected=expected, remedy=remedy, reason=reason)
 
