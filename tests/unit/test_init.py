@@ -502,17 +502,17 @@ LORA = f"{VLLM} --enable-lora --lora-modules sql=/loras/sql"
 # What owners type, and what a service of it has: keys of the service and of its recipe, its end, or why there is none.
 OWN_SPELLINGS: dict[str, tuple[dict[str, Any], dict[str, Any] | str]] = {
     "an adapter's folder": ({"command": LORA, "container": GIVEN},
-        {"flags": {"enable-lora": True, "lora-modules": "sql=/srv/loras/sql"}, "mounts": [], "trust": ["mounts"]}),
+        {"flags": {"enable-lora": True, "lora-modules": "sql=/srv/loras/sql"}, "mounts": []}),
     "adapters as JSON": (
         {"command": f"{VLLM} --enable-lora --lora-modules {ADAPTER_MAP}", "container": GIVEN},
-        {"flags": {"enable-lora": True, "lora-modules": {"name": "a", "path": "/srv/loras/a"}}, "trust": ["mounts"]}),
+        {"flags": {"enable-lora": True, "lora-modules": {"name": "a", "path": "/srv/loras/a"}}}),
     "a template": ({"command": f"{VLLM} --chat-template /files/x.jinja", "container": GIVEN},
-        {"flags": {"chat-template": "/srv/files/x.jinja"}, "trust": ["mounts"],
+        {"flags": {"chat-template": "/srv/files/x.jinja"},
          "mounts": [{"source": "/srv/files/x.jinja", "target": "/srv/files/x.jinja", "read_only": True}]}),
     "a template of the image": ({"command": f"{VLLM} --chat-template=/vllm/x.jinja", "container": GIVEN},
-        {"flags": {"chat-template": "/vllm/x.jinja"}, "mounts": [], "trust": None}),
+        {"flags": {"chat-template": "/vllm/x.jinja"}, "mounts": []}),
     "a folder for downloads": ({"command": f"{VLLM} --download-dir /files/hub", "container": GIVEN},
-        {"flags": {}, "mounts": [], "trust": None}),
+        {"flags": {}, "mounts": []}),
     "compose with several files": ({"command": VLLM, "container": IN_COMPOSE},
         {"end": "sudo docker stop llm-vllm-1"}),
     "compose that returns": (
@@ -562,6 +562,15 @@ def test_what_an_owner_started_is_declared_or_named(name: str) -> None:
     has = {**one.recipe["image"], **one.recipe, **one.service, "end": one.stops["a"]}
     assert gives.get("note", "") in "".join(one.notes)
     assert {key: has.get(key) for key in gives if key != "note"} == {key: gives[key] for key in gives if key != "note"}
+
+
+def test_a_host_does_not_decide_what_of_others_is_mounted() -> None:
+    """Its words name files of each host of the service: the owner says that they may be mounted."""
+    bound = {**GIVEN, "binds": {"/root/.ssh": "/files"}}
+    hosts = hosts_of({"hosts": {"a": {"address": "a", "serves": [
+        {"command": f"{VLLM} --chat-template /files/x.jinja", "container": bound}]}}})  # fmt: skip
+    words = taking_over(hosts, propose(hosts, [], LIBRARY, take_over=True), LIBRARY)["qwen3-8b"]
+    assert any("/root/.ssh/x.jinja" in line and "trust" in line for line in words if "a plan refuses it" in line)
 
 
 def test_a_run_is_refused_where_a_file_of_a_mount_is_missing() -> None:

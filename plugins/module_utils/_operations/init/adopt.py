@@ -236,7 +236,6 @@ def _adopt(
         **({"image": image} if image else {}),
         **({"workload": workload} if workload else {}),
         **differs,
-        **({"trust": ["mounts"]} if own_files and recipe else {}),
     }
     notes += _of_start(serving, [str(more) for more in names[1:]])
     stops = dict.fromkeys(hosts, "end its member of the Ray cluster")
@@ -281,7 +280,9 @@ def _recipe(
 ) -> tuple[RecipeData | None, RecipeData, dict[str, Any]]:
     """The owner's new recipe, None with a shipped one; which of them serves; what the service has otherwise."""
     of_it = [recipe.data for recipe in library.recipes.values() if recipe.data["model"]["repository"] == repository]
-    data = next((item for item in of_it if _serves_so(item, imported, len(hosts)) and not imported["mounts"]), None)
+    # what a service itself names needs no word of its owner's
+    names_files = imported["mounts"] or "lora-modules" in flags
+    data = next((item for item in of_it if _serves_so(item, imported, len(hosts)) and not names_files), None)
     if data is None:
         if of_it:
             others = ", ".join(sorted(item["name"] for item in of_it))
