@@ -407,6 +407,13 @@ def test_a_machine_without_docker_is_clean() -> None:
     assert looked(PLAN, "titan", bare_of_docker, unknown).findings == ()
 
 
+def test_what_several_hosts_have_is_shown_once() -> None:
+    both = [silent(host, "no answer") for host in ("spark-2", "spark-3")]
+    text = shown([*both, silent("titan", "timed out")], [], [], 120)
+    assert "error: spark-2, spark-3 [doctor-silent]" in text and "error: titan [doctor-silent]" in text
+    assert text.count("[doctor-silent]") == 2
+
+
 def test_the_table_has_one_row_a_host_and_takes_no_control_characters() -> None:
     text = shown([looked(PLAN, "titan", put("driver", "590.44\x1b[2J")), silent("spark-2", "no answer")], [], [], 120)
     assert "\x1b" not in text

@@ -17,7 +17,7 @@ def as_text(hosts: Sequence[Examined], plan_errors: Sequence[str], files: Sequen
     bundles = [host.bundle for host in hosts if host.bundle is not None]
     parts = [
         "\n".join(_line(sentence) for sentence in plan_errors),
-        "\n\n".join("\n".join(_details(host.host, finding)) for host in hosts for finding in host.findings),
+        "\n\n".join(_obstacles(hosts)),
         "\n".join(
             _line(f"not judged: {each.host}: {fault.part}: {fault.why}") for each in hosts for fault in each.faults
         ),
@@ -38,8 +38,19 @@ def _row(examined: Examined) -> dict[str, str]:
     return {"host": examined.host, "": examined.verdict, "what": ", ".join(words) or "as declared"}
 
 
+def _obstacles(hosts: Sequence[Examined]) -> Iterator[str]:
+    """Each finding with all hosts that have it."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for host in hosts:
+        for finding in host.findings:
+            alike.setdefault(tuple(_details(host.host, finding)), []).append(_line(host.host))
+    for (severity, place, *details), names in alike.items():
+        yield "\n".join([f"{severity}: {', '.join(names)}{place}", *details])
+
+
 def _details(host: str, finding: Finding) -> Iterator[str]:
-    yield f"{finding.severity}: {_line(host)}: {_line(finding.place)} [{finding.rule}]"
+    yield finding.severity
+    yield f"{'' if finding.place == host else f': {_line(finding.place)}'} [{finding.rule}]"
     for label in ("found", "expected", "remedy", "reason", "source"):
         if text := getattr(finding, label):
             yield f"    {label}: {_line(text)}"
