@@ -60,6 +60,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._clients: dict[str, str] = {}
         self._gateways: dict[str, dict[str, Any]] = {}
         self._used: dict[str, dict[str, Any]] = {}
+        self._frozen: dict[str, list[str]] = {}
         self._is_status = False
         self._shows_ok = True
 
@@ -84,6 +85,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             self._note(result.host.get_name(), result.result)
         elif action == "gb10.fleet.rank_info":
             self._ranks |= {(result.host.get_name(), rank["service"]): rank for rank in result.result["ranks"]}
+            self._frozen[result.host.get_name()] = result.result["frozen"]
         elif action == "gb10.fleet.gateway_ready" and "answers" in result.result:
             self._proved.add(result.host.get_name())
         elif action == "gb10.fleet.gateway_info":
@@ -124,12 +126,18 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             text = f"the table: {text.why}"
         show(f"\n{text}\n")
         looked = (*self._ranks.values(), *self._gateways.values(), *self._used.values())
-        if self._is_status and not self._stopped and (is_ours or any(look["problems"] for look in looked)):
+        if (
+            self._is_status
+            and not self._stopped
+            and (is_ours or any(self._frozen.values()) or any(look["problems"] for look in looked))
+        ):
             raise SystemExit(PROBLEMS)
 
     def _tables(self, plan: Plan) -> Iterator[str]:
         if self._is_status:
-            yield status_table(plan, self._services, self._ranks, self._stopped, self._gateways, self._used)
+            yield status_table(
+                plan, self._services, self._ranks, self._stopped, self._gateways, self._used, self._frozen
+            )
         else:
             seen = (self._verified, self._ranks, self._stopped, self._removed, self._proved, self._clients)
             yield end_table(plan, self._services, self._hosts, *seen)

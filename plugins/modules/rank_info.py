@@ -35,6 +35,11 @@ ranks:
   returned: always
   type: list
   elements: dict
+frozen:
+  description: Sentences on units of ours on this host that run and do nothing.
+  returned: always
+  type: list
+  elements: str
 ansible_stats:
   description: The part of it that ansible-runner and AWX keep as artifacts of the run, below C(gb10_fleet).
   returned: success
@@ -46,7 +51,7 @@ from functools import partial
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._host.probe.parts import UnreadableError
-from ..module_utils._operations.verify.ranks import health, problems, read_ranks
+from ..module_utils._operations.verify.ranks import frozen, health, problems, read_ranks
 
 
 def main() -> None:
@@ -61,7 +66,7 @@ def main() -> None:
         {**rank, "health": health(rank), "problems": [problem.sentence() for problem in problems(rank)]}
         for rank in ranks
     ]
-    module.exit_json(changed=False, ranks=judged)
+    module.exit_json(changed=False, ranks=judged, frozen=[each.sentence() for each in frozen()])
 
 
 if __name__ == "__main__":

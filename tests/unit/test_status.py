@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.ranks import health, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.ranks import frozen, health, problems
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import supervisor_status
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
     Stopped,
@@ -240,3 +240,23 @@ def test_what_a_supervisor_reports_has_an_age(tmp_path: Path, written: bytes | N
         file.write_bytes(written)
     found = supervisor_status(str(file))
     assert (found["age_s"] if found else "none") == age
+
+
+@pytest.mark.parametrize(
+    ("events", "state", "seen"), [("frozen 0", "S (sleeping)", False), ("frozen 0", "T (stopped)", True),
+                                  ("frozen 0", "t (tracing stop)", False), ("frozen 1", "S (sleeping)", True)]
+)  # fmt: skip
+def test_a_unit_that_runs_and_does_nothing_is_named(tmp_path: Path, events: str, state: str, seen: bool) -> None:
+    for unit, numbers in (("gb10-gateway.service", "7\n8\n"), ("ssh.service", "8\n"), ("gb10-gone.service", "9\n")):
+        (tmp_path / unit).mkdir()
+        (tmp_path / unit / "cgroup.procs").write_text(numbers)
+    (tmp_path / "gb10-gateway.service" / "cgroup.events").write_text(f"populated 1\n{events}\n")
+    for number, shown in ((7, "S (sleeping)"), (8, state)):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "status").write_text(f"Name:\ta\nState:\t{shown}\n")
+    found = [*frozen(str(tmp_path), str(tmp_path))]
+    assert [finding.place for finding in found] == ["unit gb10-gateway.service"] * seen
+    both = {(host, "pair"): rank() for host in ("spark-2", "spark-3")}
+    text = status_table(PLAN, ["pair"], both, {}, frozen={"spark-2": [each.sentence() for each in found]})
+    assert ("systemctl kill --signal=KILL gb10-gateway.service" in text) is seen
+    assert text.endswith("no problems") is not seen

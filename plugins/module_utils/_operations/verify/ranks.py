@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How the ranks of services do: the reading of one host's, and the judgement over it."""
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,26 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
             expected="a slice that it took and converged to",
             remedy=f"journalctl -u {layout.PULL_UNIT} on that host has the times before",
         )
+
+
+def frozen(slices: str = "/sys/fs/cgroup/system.slice", processes: str = "/proc") -> Iterator[Finding]:
+    """Units of ours that run and do nothing: a process of theirs is stopped by a signal, or systemd has frozen them."""
+    for folder in sorted(Path(slices).glob("gb10-*.service")):
+        held = "frozen 1" in _text_of(folder / "cgroup.events").splitlines()
+        numbers = _text_of(folder / "cgroup.procs").split()
+        if held or any("\nState:\tT" in _text_of(Path(processes, number, "status")) for number in numbers):
+            yield host_warning(
+                "unit-frozen",
+                f"unit {folder.name}",
+                found="runs and does nothing: it was stopped by a signal, or frozen",
+                remedy=f"systemctl kill --signal=KILL {folder.name}; systemd starts it again",
+            )
+
+
+def _text_of(file: Path) -> str:
+    with contextlib.suppress(OSError):
+        return file.read_text("utf-8", "replace")
+    return ""
 
 
 def _of_rank(rank: Mapping[str, Any]) -> Iterator[Finding]:

@@ -192,12 +192,13 @@ def status_table(
     stopped: Mapping[str, tuple[Stopped, str]],
     gateways: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     clients: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    frozen: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> str:
     """One row a rank, one a model of the gateway, one a client of it, then one paragraph a problem with its remedy.
 
     ranks: (host, service) -> what `read_ranks` found. stopped: host -> why it could not be asked. gateways: host ->
     what `gb10.fleet.gateway_info` returned. clients: what
-    it returned of each client, by its name.
+    it returned of each client, by its name. frozen: sentences on units, by host.
     """
     rows: list[tuple[dict[str, str], bool]] = []
     lines = [(host, reason) for host, why in stopped.items() for reason in _reasons(*why)]
@@ -210,6 +211,7 @@ def status_table(
                 row["tokens/s"] += _of_expected(plan["services"][name]["speed"], rank["supervisor"])
             rows.append((row, (host, name) in ranks))
             lines += [(host, sentence) for sentence in sentences]
+    lines += [(host, problem) for host, problems in frozen.items() for problem in problems]
     lines += [(host, problem) for host, gateway in gateways.items() for problem in gateway["problems"]]
     behind = [row for host, gateway in gateways.items() for row in _gateway_rows(host, plan, gateway)]
     known = [client for client in plan["clients"] if client["client"] in clients]
