@@ -52,7 +52,8 @@ def main() -> None:
             if not off:
                 record.unlink()
         except OSError as error:
-            module.fail_json(msg=f"{error.filename}: {error.strerror}; hot-plug is as it was [fabric-hotplug-file]")
+            why = f"{error.filename or target}: {error.strerror}"
+            module.fail_json(msg=f"{why}; hot-plug is as it was [fabric-hotplug-file]")
     diff = {"before": f"{source}\n", "after": f"{target}\n"} if changed else {}
     module.exit_json(changed=changed, restart_needed=changed, diff=diff)
 

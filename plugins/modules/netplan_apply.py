@@ -144,7 +144,9 @@ def main() -> None:
     try:
         host = _read_host(links)
     except OSError as error:
-        module.fail_json(msg=f"{error.filename}: {error.strerror}; repair or remove it [netplan-unreadable]")
+        module.fail_json(
+            msg=f"{error.filename or 'a file'}: {error.strerror}; repair or remove it [netplan-unreadable]"
+        )
     wanted = module.params["interfaces"]
     try:
         decision = _decide(module, host, copies)

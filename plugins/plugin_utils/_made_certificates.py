@@ -96,6 +96,6 @@ def ca_problems(ca: Path, now: datetime) -> Iterator[Finding]:
         read = described(texts[0], now, texts[1])
         found = read.get("why") or ("" if read["of_key"] else "its key is another one's")
     except OSError as problem:
-        found = f"{problem.filename} can't be read ({problem.strerror})"
+        found = f"{problem.filename or ca} can't be read ({problem.strerror})"
     if found:
         yield worded.error("input-tls-ca", str(ca), found=found, parent=ca.parent)

@@ -144,3 +144,16 @@ def test_each_function_leaves_nothing_that_its_reader_obeys() -> None:
 def test_a_profiles_name_is_one_word_of_the_command_that_deletes_it() -> None:
     command = re.findall("`(.*)`", foreign_remedy("/etc/netplan/90-NM-a; reboot.yaml"))
     assert [shlex.split(words) for words in command] == [["nmcli", "connection", "delete", "a; reboot"]]
+
+
+def test_no_message_names_a_file_that_the_system_does_not_name() -> None:
+    """An OSError of a full disk has none, and a message that begins with it would begin with None."""
+    bare = [
+        f"{path.relative_to(PLUGINS)}:{part.lineno}"
+        for path in sorted(PLUGINS.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FormattedValue)
+        for part in [node.value]
+        if isinstance(part, ast.Attribute) and part.attr in ("filename", "filename2")
+    ]
+    assert bare == []

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,9 +26,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.dockerfile import read_dockerfile
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import checkpoint_of
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.parameters import encoder_bytes, parameters
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import claims
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.textfile import _labels
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle import manifest
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.formats import _labels as drift_labels
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock import lock
 from test_hostile_recipe import RECIPE
+from test_pull import gb10_pull
 
 SECONDS = float(os.environ.get("GB10_FUZZ", "0"))
 MOST = 150
@@ -39,6 +44,10 @@ LOCK = {
     "images": {"a:1": {"digest": "sha256:" + 64 * "0"}},
     "models": {"a/b": {"revision": 40 * "a", "seal": 64 * "b"}},
 }
+NETPLAN = "network:\n  version: 2\n  ethernets:\n    enp1s0f0np0: {addresses: [192.168.0.1/24], mtu: 9000}\n"
+SIGNED = "-----BEGIN SSH SIGNATURE-----\nAAAA\n" + gb10_pull._SIGNED.decode()
+SLICE = {"format": gb10_pull.FORMAT, "inventory": "home", "host": "titan", "serial": 8, "collection": 64 * "a",
+         "lock": "{}", "units": []}  # fmt: skip
 MANIFEST = {"format": 1, "serial": 3, "files": {"x": {"sha256": 64 * "a", "bytes": 1}}, "images": {}, "models": {}}
 
 
@@ -68,6 +77,24 @@ def of_lock(text: str) -> None:
     lock.parse(text.encode(errors="surrogatepass"), "lock")
 
 
+def netplan(text: str) -> None:
+    assert claims(text, {"enp1s0f0np0": "4c:bb:47:00:00:01"}).keys() <= {"enp1s0f0np0"}
+
+
+def label(text: str) -> None:
+    """Of a metric: a line, whose value ends where it should."""
+    for made in (_labels({"of": text}), f"{{{drift_labels(of=text)}}}"):
+        assert re.fullmatch(r'\{of="(?:[^"\\\n]|\\[\\"n])*"\}', made)
+
+
+def of_pull(text: str) -> None:
+    try:
+        found, _ = gb10_pull.opened(text.encode(errors="surrogatepass"))
+        gb10_pull.judged(found, "titan", "home", 7)
+    except gb10_pull.RefusedError as refused:
+        raise ValueError(refused) from None
+
+
 def of_bundle(text: str) -> None:
     manifest.parse(text.encode(errors="surrogatepass"), "manifest.json")
 
@@ -78,6 +105,9 @@ READERS: dict[str, tuple[Callable[[str], None], list[str]]] = {
     "config.json": (config, [path.read_text() for path in CONFIGS[::12]]),
     "safetensors index": (index, [json.dumps({"metadata": {"total_size": 7}, "weight_map": {"a": "b.safetensors"}})]),
     "lock": (of_lock, [json.dumps(LOCK)]),
+    "netplan": (netplan, [NETPLAN]),
+    "metric's label": (label, ["titan, spark-2", "the mount of /srv"]),
+    "slice of pull": (of_pull, [SIGNED + json.dumps(SLICE)]),
     "bundle": (of_bundle, [json.dumps(MANIFEST)]),
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args, get_type_hints
 
 from .._base.reading import Answer
-from .._base.received import Foreign, checked, one_line
+from .._base.received import Foreign, checked, harmless, one_line
 from .._base.schema import Spec
 from .._base.typed import spec_of
 from .._host.probe.answer import known
@@ -62,7 +62,7 @@ def taken(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Each part of ``form``, None where it is not known, and why."""
     found: dict[str, Any] = dict.fromkeys(form)
-    why = {name: one_line(unknown[name], _MOST_WORDS) for name in sorted(form.keys() & unknown.keys())}
+    why = {name: harmless(unknown[name][:_MOST_WORDS]) for name in sorted(form.keys() & unknown.keys())}
     for name, spec in form.items():
         value = state.get(name)
         if name in why or (value is None and spec.get("nullable")):
