@@ -35,8 +35,8 @@ gateway:
   description:
     - C(unit), C(unread) (files that changed since it read them), C(servers) (by model and service C(up), C(status),
       C(running) and C(waiting)), C(why), where they could not be read, and C(holds), by model why its requests wait.
-      C(address) is whether this host has the floating one. C(problems) are sentences with their remedies. V(null) on
-      a host that is no gateway.
+      C(address) is whether this host has the floating one, C(twins) are MAC addresses of others that have it, too.
+      C(problems) are sentences with their remedies. V(null) on a host that is no gateway.
   returned: always
   type: dict
 clients:
@@ -58,7 +58,7 @@ from ..module_utils._host.probe.parts import Run
 from ..module_utils._operations.verify.client import read_client
 from ..module_utils._operations.verify.gateway import problems
 from ..module_utils._operations.verify.service import unit_state
-from ..module_utils._subjects.gateway.reading import has_address, read_gateway, secret_paths
+from ..module_utils._subjects.gateway.reading import has_address, read_gateway, secret_paths, twins
 
 
 def main() -> None:
@@ -84,6 +84,7 @@ def looked_at(run: Run, host: str, plan: GatewaySlice) -> dict[str, Any]:
     unit = unit_state(run, plan["unit"])
     address = has_address(plan["address"]) if plan["address"] else None
     read = {"unit": unit, **read_gateway([*plan["files"], *secret_paths(plan)]), "address": address}
+    read["twins"] = twins(run, plan["address"]) if address and plan["address"] else []
     return read | {"problems": [problem.sentence() for problem in problems(host, plan, read)]}
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible.parsing.dataloader import DataLoader
-from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base import gb10, layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
@@ -851,3 +852,38 @@ def test_it_is_proved_as_a_client_sees_it(
     ((_address, port, *about),) = asked
     assert (port, *about[:2]) == (443, f"{layout.GATEWAY}/tls.crt", layout.trusted_ca(folder.name))
     assert about[2][:2] == ["titan", "10.0.0.1"]
+
+
+MAC, ADDRESS = bytes.fromhex("fa7c262f62c6"), socket.inet_aton("10.77.0.9")
+REPLY = bytes(12) + bytes.fromhex("0806" "0001" "0800" "0604" "0002") + MAC + ADDRESS + bytes(10)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("frame", "found"),
+    [
+        (REPLY, {MAC}),
+        (REPLY.replace(b"\x06\x04\x00\x02", b"\x06\x04\x00\x01"), set()),  # it asks
+        (REPLY.replace(ADDRESS, socket.inet_aton("10.77.0.8")), set()),
+        (REPLY.replace(b"\x08\x06", b"\x08\x00"), set()),
+        (REPLY[:25], set()),
+        (b"", set()),
+    ],
+)
+def test_who_answers_for_an_address_is_seen(frame: bytes, found: set[bytes]) -> None:
+    assert reading.answerer(frame, ADDRESS) == found
+
+
+def test_status_names_a_machine_that_has_the_floating_address_too(folder: Path) -> None:
+    part = {**plan_of(folder)["hosts"]["titan"]["gateway"], "address": "10.77.0.9"}
+    read = {"unit": {"active": "active"}, "unread": [], "servers": reading.servers_of(STAT), "why": "", "holds": {}}
+    (found,) = [
+        one for one in proof.problems("titan", part, {**read, "twins": [MAC.hex(":")]})
+        if one.rule == "gateway-address-twice"
+    ]  # fmt: skip
+    assert "fa:7c:26:2f:62:c6 also answers for the address 10.77.0.9" in found.sentence()
+
+
+def test_the_floating_address_is_announced_again_and_again() -> None:
+    assert "vrrp_garp_master_refresh 10" in gb10.filled(
+        "keepalived.conf", host="a", interface="e", group=1, priority=1, here="h", others="", address="x"
+    )

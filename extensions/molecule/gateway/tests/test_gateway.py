@@ -163,14 +163,3 @@ def test_drift_names_a_changed_file_and_is_clean_without(titan: Host, playbook: 
     assert "gateway/clients.map" in found and "gateway-unread" in found
     assert converge(playbook).returncode == 0
     assert "gateway" not in drift(playbook)
-
-
-def test_a_process_that_was_stopped_is_started_anew(host: Host, titan: Host) -> None:
-    """Its worker answers nobody and does not end: systemd ends it, since nothing in the unit says any more that it is
-    awake."""
-    before = titan.check_output(f"systemctl show -P NRestarts {UNIT}")
-    titan.check_output(f"kill -STOP $(pgrep haproxy | grep -Fxf /sys/fs/cgroup/system.slice/{UNIT}/cgroup.procs)")
-    again = f"test $(systemctl show -P NRestarts {UNIT}) != {before} && systemctl is-active -q {UNIT}"
-    titan.check_output(f"timeout 150 sh -c 'until {again}; do sleep 2; done'")
-    host.check_output("timeout 60 sh -c 'until curl -sk -m 5 -o /dev/null https://10.77.0.11/health; do sleep 1; done'")
-    assert chat(host)[0] == 200

@@ -101,6 +101,10 @@ def problems(host: str, part: Mapping[str, Any], read: Mapping[str, Any]) -> Ite
     if read["servers"] is None:
         yield host_warning("gateway-silent", place, found=read["why"], remedy=f"systemctl restart {unit}")
         return
+    if read.get("twins"):
+        found = f"{', '.join(read['twins'])} also answers for the address {part['address']}"
+        remedy = "look in the switch or router for that MAC address, and give that machine another address"
+        yield host_warning("gateway-address-twice", place, found=found, expected="this host alone", remedy=remedy)
     if read["unread"]:
         found = f"{', '.join(read['unread'])} changed since it read them"
         yield host_warning("gateway-unread", place, found=found, remedy="run site.yml")

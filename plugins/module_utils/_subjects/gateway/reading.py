@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads a gateway on its host: whether it read its files as they are now, and which servers it sees serving."""
 
+import contextlib
 import csv
+import json
 import socket
+import struct
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..._base import layout
 from ..._base.slice import GatewaySlice
-from ..._host.probe.parts import Part
+from ..._host.probe.parts import Part, Run
 
 CONFIG = f"{layout.GATEWAY}/haproxy.cfg"
 BODIES_CONFIG = f"{layout.GATEWAY}/bodies.cfg"
@@ -21,6 +25,7 @@ HOLDS = f"{layout.GATEWAY}/holds.map"
 PROGRAM = "/usr/sbin/haproxy"
 ADDRESS_PROGRAM = "/usr/sbin/keepalived"
 _PATIENCE_S = 5.0
+_ARP, _TWINS_S = 0x0806, 1.0
 _ANSWER_BYTES = 1 << 20
 _COLUMNS = {"running": "scur", "waiting": "qcur"}
 
@@ -58,6 +63,31 @@ def has_address(address: str) -> bool:
         except OSError:
             return False
     return True
+
+
+def twins(run: Run, address: str) -> list[str]:
+    """MAC addresses of other machines that answer for an IPv4 address of this host, as RFC 5227 asks."""
+    _code, shown, _err = run(["ip", "-json", "-4", "address", "show", "to", address])
+    names = [str(link["ifname"]) for link in json.loads(shown or "[]") if link.get("ifname")]
+    wanted = socket.inet_aton(address) if names else b""
+    found = set()
+    for name in names:
+        mac = bytes.fromhex(Path("/sys/class/net", name, "address").read_text("ascii").strip().replace(":", ""))
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ARP)) as one:
+            one.bind((name, _ARP))
+            one.send(b"\xff" * 6 + mac + struct.pack("!HHHBBH", _ARP, 1, 0x0800, 6, 4, 1) + mac + bytes(10) + wanted)
+            until = time.monotonic() + _TWINS_S
+            with contextlib.suppress(TimeoutError):
+                while (left := until - time.monotonic()) > 0:
+                    one.settimeout(left)
+                    found |= answerer(one.recv(2048), wanted) - {mac}
+    return sorted(mac.hex(":") for mac in found)
+
+
+def answerer(frame: bytes, address: bytes) -> set[bytes]:
+    """The MAC address of who says in an Ethernet frame that it has the address."""
+    is_reply = frame[12:14] == struct.pack("!H", _ARP) and frame[20:22] == b"\0\2" and frame[28:32] == address
+    return {frame[22:28]} if is_reply else set()
 
 
 def secret_paths(part: GatewaySlice) -> list[str]:
