@@ -388,6 +388,24 @@ def test_folders_of_ours_go_but_what_is_kept(root: Path, keep: tuple[str, ...], 
     assert of(root, survey._folders(keep)) == []
 
 
+def test_an_owners_file_in_our_folders_is_kept_and_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "BACKUPS", root / "backups")
+    monkeypatch.setattr(layout, "SERVICES", str(root / "config" / "services"))
+    ours, theirs = root / "config" / "services" / "tiny.json", root / "config" / "services" / "notes.txt"
+    for file in (ours, theirs, root / "config" / "README"):
+        file.write_text(file.name)
+    steps = of(root, [*survey._of_owner([str(ours)]), *survey._folders(())])
+    for step in steps:
+        step.act()
+    assert {path.name: path.read_text() for path in (root / "backups").iterdir()} == {
+        "services-notes.txt": "notes.txt",
+        "config-README": "README",
+    }
+    words = f"{theirs}: is none of ours, before: kept as {root / 'backups' / 'services-notes.txt'}"
+    assert words in [f"{step.place}: {step.found}, before: {step.before}" for step in steps]
+    assert of(root, survey._of_owner([str(ours)])) == []
+
+
 def test_locks_that_a_run_leaves_are_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("gb10-busy", "gb10-full"):
         (tmp_path / name).mkdir()

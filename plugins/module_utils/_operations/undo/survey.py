@@ -29,6 +29,7 @@ KEPT: Mapping[str, tuple[str, ...]] = {"models": ("hf", "models"), "images": ("i
 _STATE_FOLDERS = ("/var/lib/gb10-prometheus", "/var/lib/gb10-alertmanager", layout.PHOENIX_DATA)
 # These go when nothing is left to be undone.
 _RECORDS = (layout.UNDO, layout.INSTALLED)
+BACKUPS = Path("/var/backups/gb10-fleet")
 _DOCKER = "/etc/docker/daemon.json"
 _CERTIFICATES = Path(layout.trusted_ca("")).parent
 _TRUSTED = Path(layout.trusted_link(layout.trusted_ca(""))).parent
@@ -72,6 +73,7 @@ def survey(asked: RemovalOrder, record: Mapping[str, Any] | None, run: Run) -> l
         *_files(asked, known),
         *_json(known["json"]),
         *_certificates(),
+        *_of_owner(asked.paths),
         *_folders(asked.keep),
         *_account(run),
         *_kernel(known["kernel"], run),
@@ -156,6 +158,21 @@ def _certificates() -> Iterator[RemovalStep]:
     for path in (*sorted(_CERTIFICATES.glob("gb10-fleet-*.crt")), *sorted(_TRUSTED.glob("gb10-fleet-*.pem"))):
         then = (("update-ca-certificates", "--fresh"),)
         yield RemovalStep(str(path), "this host trusts it", "not there", partial(remove, path), then)
+
+
+def _of_owner(paths: Iterable[str]) -> Iterator[RemovalStep]:
+    """Files in our folders of settings that we did not write. They are kept elsewhere, and named."""
+    ours = {*paths, layout.UNDO, layout.LAST_RUN, layout.HOTPLUG, layout.FIREWALL, layout.METRICS_PLAN}
+    for folder in (layout.CONFIG, layout.SERVICES, layout.GATEWAY, layout.CLIENTS, layout.MONITORING):
+        for file in sorted(Path(folder).glob("[!.]*")):
+            if file.is_file() and str(file) not in ours:
+                place = BACKUPS / f"{file.parent.name}-{file.name}"
+                yield RemovalStep(str(file), "is none of ours", f"kept as {place}", partial(_keep, file, place))
+
+
+def _keep(file: Path, place: Path) -> None:
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    shutil.move(file, place)
 
 
 def _folders(keep: Iterable[str]) -> Iterator[RemovalStep]:
