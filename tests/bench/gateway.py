@@ -25,16 +25,21 @@ _ENGINE, _PORT, _NAME, _KEY = 8999, 8443, "llm.lab", "key-of-this-benchmark-alon
 _TASK = {"rounds": 8, "requests": 100, "streams": 64, "tokens": 60, "gap_s": 0.05}
 
 
-def prepare(fleet: Fleet) -> dict[str, Any]:
-    """The gateway and an engine on the source host; the ways there, as ends.py takes them."""
-    fleet.run(SOURCE, "apt-get -q update && apt-get -q -y install haproxy && systemctl disable --now haproxy")
+def part_of() -> Any:
+    """The gateway's part of a slice, with an engine on its own host."""
     engine = Endpoint("bench", "bench", SOURCE, "127.0.0.1", _ENGINE, 256, "/health")
     offered, problems = backends([engine], {})
     assert not problems
     usual = {name: option["default"] for name, option in GATEWAY["options"].items() if "default" in option}
     declared = {"keys_file": "", "name": _NAME, "own_name": None, "port": _PORT, "redirect_port": None, "address": None}
     tls = {"certificate": "", "key": "", "ca": None, "names": [_NAME]}
-    part = gateway_slice({**usual, **declared, "tls": tls}, offered, "bench", SOURCE, "")
+    return gateway_slice({**usual, **declared, "tls": tls}, offered, "bench", SOURCE, "")
+
+
+def prepare(fleet: Fleet) -> dict[str, Any]:
+    """The gateway and an engine on the source host; the ways there, as ends.py takes them."""
+    fleet.run(SOURCE, "apt-get -q update && apt-get -q -y install haproxy && systemctl disable --now haproxy")
+    part = part_of()
     paths = {kind: part["tls"][kind]["path"] for kind in ("certificate", "key")}
     for folder, mode in part["folders"].items():
         fleet.run(SOURCE, f"mkdir -p -m {mode} {folder}")

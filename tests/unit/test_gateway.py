@@ -40,6 +40,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clien
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.declared import PLACE
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.subject import GATEWAY
 from ansible_collections.gb10.fleet.plugins.modules import gateway_run
+from bench.limits import without_limits
 from drift_fleet import LIBRARY, OF_RECIPES, changed, readings
 
 CONFIG, BODIES = f"{layout.GATEWAY}/haproxy.cfg", f"{layout.GATEWAY}/bodies.cfg"
@@ -887,3 +888,10 @@ def test_the_floating_address_is_announced_again_and_again() -> None:
     assert "vrrp_garp_master_refresh 10" in gb10.filled(
         "keepalived.conf", host="a", interface="e", group=1, priority=1, here="h", others="", address="x"
     )
+
+
+def test_what_the_limits_cost_is_measured_without_all_of_them(folder: Path) -> None:
+    text = plan_of(folder)["hosts"]["titan"]["gateway"]["files"][CONFIG]["content"]
+    left = re.sub(r"^ *#.*\n", "", without_limits(text), flags=re.MULTILINE)
+    assert "conn_cur" in text and not re.search("stick-table|conn_cur|req_rate|gpt0|gpc0|track-sc", left)
+    assert {*left.splitlines()} < {*text.splitlines()}
