@@ -246,15 +246,21 @@ def test_what_a_supervisor_reports_has_an_age(tmp_path: Path, written: bytes | N
     ("events", "state", "seen"), [("frozen 0", "S (sleeping)", False), ("frozen 0", "T (stopped)", True),
                                   ("frozen 0", "t (tracing stop)", False), ("frozen 1", "S (sleeping)", True)]
 )  # fmt: skip
-def test_a_unit_that_runs_and_does_nothing_is_named(tmp_path: Path, events: str, state: str, seen: bool) -> None:
-    for unit, numbers in (("gb10-gateway.service", "7\n8\n"), ("ssh.service", "8\n"), ("gb10-gone.service", "9\n")):
-        (tmp_path / unit).mkdir()
-        (tmp_path / unit / "cgroup.procs").write_text(numbers)
-    (tmp_path / "gb10-gateway.service" / "cgroup.events").write_text(f"populated 1\n{events}\n")
-    for number, shown in ((7, "S (sleeping)"), (8, state)):
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "status").write_text(f"Name:\ta\nState:\t{shown}\n")
-    found = [*frozen(str(tmp_path), str(tmp_path))]
+@pytest.mark.parametrize("version", ["0:", "1:name=systemd"])
+def test_a_unit_that_runs_and_does_nothing_is_named(
+    tmp_path: Path, version: str, events: str, state: str, seen: bool
+) -> None:
+    units = tmp_path / "groups" / "system.slice"
+    for number, unit, shown in ((7, "gb10-gateway.service", "S (sleeping)"), (8, "gb10-gateway.service", state),
+                                (9, "ssh.service", "T (stopped)"), (10, "docker-1.scope", "T (stopped)")):  # fmt: skip
+        folder = tmp_path / "proc" / str(number)
+        folder.mkdir(parents=True)
+        (folder / "status").write_text(f"Name:\ta\nState:\t{shown}\n")
+        (folder / "cgroup").write_text(f"{version}:/system.slice/{unit}\n")
+        (units / unit).mkdir(parents=True, exist_ok=True)
+    (units / "gb10-gateway.service" / "cgroup.events").write_text(f"populated 1\n{events}\n")
+    (tmp_path / "proc" / "11").mkdir()  # it has just ended
+    found = [*frozen(str(tmp_path / "proc"), str(tmp_path / "groups"))]
     assert [finding.place for finding in found] == ["unit gb10-gateway.service"] * seen
     both = {(host, "pair"): rank() for host in ("spark-2", "spark-3")}
     text = status_table(PLAN, ["pair"], both, {}, frozen={"spark-2": [each.sentence() for each in found]})

@@ -2,6 +2,7 @@
 """How the ranks of services do: the reading of one host's, and the judgement over it."""
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from .service import changed_by, document, silence, supervisor_status, unit_stat
 SERVING, _STOPPED, _FROZEN = "serving", "stopped", "frozen"
 _PREPARING, _DRAINING = "preparing", "draining"
 DOCKER = "docker.service"
+_OUR_UNIT = re.compile(r"^\d+:[^:]*:(\S*/(gb10-[^/\s]+\.service))$", re.MULTILINE)
 CONVERGED = "converged"  # as roles/pull/files/gb10_pull.py writes it
 
 
@@ -94,18 +96,18 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def frozen(slices: str = "/sys/fs/cgroup/system.slice", processes: str = "/proc") -> Iterator[Finding]:
+def frozen(processes: str = "/proc", groups: str = "/sys/fs/cgroup") -> Iterator[Finding]:
     """Units of ours that run and do nothing: a process of theirs is stopped by a signal, or systemd has frozen them."""
-    for folder in sorted(Path(slices).glob("gb10-*.service")):
-        held = "frozen 1" in _text_of(folder / "cgroup.events").splitlines()
-        numbers = _text_of(folder / "cgroup.procs").split()
-        if held or any("\nState:\tT" in _text_of(Path(processes, number, "status")) for number in numbers):
-            yield host_warning(
-                "unit-frozen",
-                f"unit {folder.name}",
-                found="runs and does nothing: it was stopped by a signal, or frozen",
-                remedy=f"systemctl kill --signal=KILL {folder.name}; systemd starts it again",
-            )
+    held = set()
+    for folder in Path(processes).glob("[0-9]*"):
+        if unit := _OUR_UNIT.search(_text_of(folder / "cgroup")):
+            events = _text_of(Path(f"{groups}{unit[1]}", "cgroup.events"))
+            if "\nState:\tT" in _text_of(folder / "status") or "frozen 1" in events:
+                held.add(unit[2])
+    for name in sorted(held):
+        found = "runs and does nothing: it was stopped by a signal, or frozen"
+        remedy = f"systemctl kill --signal=KILL {name}; systemd starts it again"
+        yield host_warning("unit-frozen", f"unit {name}", found=found, remedy=remedy)
 
 
 def _text_of(file: Path) -> str:
