@@ -55,6 +55,17 @@ def test_a_test_that_is_named_exists(name: str) -> None:
         assert name in TESTS or name in {path.name for path in FILES}
 
 
+def test_each_fault_has_a_test() -> None:
+    """A row of docs/explanation/faults.md: a test, or a harm of tests/harm."""
+    page = (ROOT / "docs" / "explanation" / "faults.md").read_text("utf-8")
+    rows = [line.split("|")[3].strip(" `") for line in page.splitlines() if re.match(r"\| (?!fault|-)", line)]
+    harms = {
+        f"harm/{name}" for name in re.findall(r'Harm\("([\w-]+)"', TEXTS[ROOT / "tests" / "harm" / "test_host.py"])
+    }
+    assert len(rows) >= 30
+    assert [name for name in rows if name not in TESTS.keys() | harms] == []
+
+
 @pytest.mark.parametrize("file", OF_THE_PAGE)
 def test_a_file_of_such_tests_is_named(file: str) -> None:
     named = {*NAMED.findall(PROMISES)}
