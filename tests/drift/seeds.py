@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.supervisors import program
+from lab.imitations import DRIVER
 
 IMAGE = "gb10-lab/vllm-stand-in:0.32.0"
 UNIT = "gb10-service-tiny.service"
@@ -345,8 +346,8 @@ SEEDS = [
     Seed(
         "driver",
         "spark-3",
-        "sed -i s/580.159.03/590.44/ /usr/bin/nvidia-smi",
-        "sed -i s/590.44/580.159.03/ /usr/bin/nvidia-smi",
+        f"sed -i s/{DRIVER}/590.44/ /usr/bin/nvidia-smi",
+        f"sed -i s/590.44/{DRIVER}/ /usr/bin/nvidia-smi",
         "driver 590.44",
         "known-bad driver-590",
         "not 590",

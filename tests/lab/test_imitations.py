@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from .fixtures import Fleet, eventually
+from .imitations import DRIVER
 from .imitations.lookalikes import KERNEL_SETTINGS
 from .model import RDMA_DEVICES
 
@@ -66,7 +67,7 @@ def test_link_speed_is_that_of_a_connectx7(fleet: Fleet) -> None:
 
 def test_nvidia_smi_answers_as_on_a_gb10(fleet: Fleet) -> None:
     query = "nvidia-smi --query-gpu=name,memory.total,compute_cap,driver_version --format=csv,noheader"
-    assert fleet.ssh(HOST, query) == "NVIDIA GB10, [N/A], 12.1, 580.159.03\n"
+    assert fleet.ssh(HOST, query) == f"NVIDIA GB10, [N/A], 12.1, {DRIVER}\n"
     assert fleet.lab("ssh", HOST, "nvidia-smi --query-gpu=nonsense", check=False).returncode == 2
     assert "NVIDIA GB10" in fleet.ssh(HOST, "nvidia-smi")
     assert "DGX Spark" in fleet.ssh(HOST, "cat /etc/dgx-release")

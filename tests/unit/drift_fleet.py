@@ -27,6 +27,8 @@ HOSTS = ("spark-2", "spark-3", "titan")
 IMAGE = {"id": "sha256:" + "a" * 64, "identity": "sha256:" + "b" * 64, "layers": 2, "digests": []}
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
 GIB = 1 << 30
+# Of which no report of a fault is known.
+DRIVER = "580.82.09"
 # A key file's text, which is one of clients' keys as well.
 KEY, SALT = "me: 0123456789abcdef", "5" * 64
 OVER_MANAGEMENT = "10.0.0.12"
@@ -157,7 +159,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
             "memlock": "infinity",
             "reboot_required": False,
         },
-        "driver": "580.159.03",
+        "driver": DRIVER,
         "firmware": {"nic_firmware": "28.45.4028"},
         "firewall": {"text": "", "planned": "", "live": "", "live_planned": "", "why": ""},
         "packages": {name: None if name == "earlyoom" else {"version": "1", "held": True} for name in ask["packages"]},

@@ -155,7 +155,7 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
     (GROUP, "spark-2", put("kernel", "release", "7.0.0-31-generic"), "error", "known-bad kernel-7.0.0-31", "kho=off"),
     (PLAN, "titan", put("driver", "590.44"), "warning", "known-bad driver-590", "driver 580"),
     (PLAN, "titan", put("driver", "610.43.02"), "warning", "known-bad driver-610", "install driver 580"),
-    (PLAN, "titan", put("driver", "580.142"), "warning", "known-bad driver-out-of-memory-580", "Dashboard"),
+    (PLAN, "titan", put("driver", "580.142"), "warning", "known-bad driver-out-of-memory", "room"),
     (PLAN, "titan", each(put("driver", "580.173.02"), put("platform", "ota", "7.3.1")), "error",
      "known-bad driver-without-its-firmware", "tolerated"),
     (PLAN, "titan", put("firmware", "nic_firmware", "28.47.1088"), "error", "known-bad nic-firmware-28.47", "support"),

@@ -408,7 +408,16 @@ def test_the_text_names_the_remedy_and_takes_no_control_characters() -> None:
     text = as_text(report(compare(PLAN, found, TODAY), {}, "2026-11-21T03:00:00Z"))
     assert "remedy: install driver 580" in text
     assert "\x1b" not in text
-    assert text.splitlines()[-1].startswith("drift: not everything is as declared: 3 hosts, 2 warnings")
+    assert text.splitlines()[-1].startswith("drift: not everything is as declared: 3 hosts, 1 warning, 1 hint")
+
+
+def test_a_driver_that_may_freeze_is_no_drift_while_the_memory_guard_is_on() -> None:
+    found = changed(PLAN, "titan", put("driver", "580.178.04"))
+    assert PLAN["hosts"]["titan"]["memory_guard"]["enabled"]
+    assert compare(PLAN, found, TODAY).verdict == "clean"
+    off = copy.deepcopy(PLAN)
+    off["hosts"]["titan"]["memory_guard"]["enabled"] = False
+    assert compare(off, found, TODAY).verdict == "drift"
 
 
 @pytest.mark.parametrize(("count", "blocks"), [(5, 5), (6, 1), (None, 1)])

@@ -25,7 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.health.readin
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.health.subject import gpu_slice
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_bad import known_bad, reported
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.next_boot import after_restart, restart
-from drift_fleet import GIB, changed, planned, state_of
+from drift_fleet import DRIVER, GIB, changed, planned, state_of
 from unit.test_doctor import GROUP, PLAN, each, looked, memory, put
 
 HOSTS = Path(__file__).resolve().parents[1] / "data" / "hosts"
@@ -63,7 +63,7 @@ submenu 'Advanced options for Ubuntu' {
 KERNELS = ["7.0.0-30-generic", "7.0.0-31-generic"]
 
 
-def waits(default: str = "0", environment: str = "", config: str = GRUB, driver: str = "580.159.03") -> Any:
+def waits(default: str = "0", environment: str = "", config: str = GRUB, driver: str = DRIVER) -> Any:
     menu = machine.boot_menu(config % default if config else "", environment)
     return each(
         put("kernel", "release", "7.0.0-30-generic"),
@@ -168,7 +168,9 @@ def test_what_can_not_be_read_is_not_judged() -> None:
         assert restart(PreflightContext("titan", PLAN["hosts"]["titan"], state)).startswith("restart this host")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("driver", ["580.167.08", "580.173.02", "580.178.04", "595.84", "595.91.07", "610.43.02"])
+@pytest.mark.parametrize(
+    "driver", ["580.95.05", "580.159.03", "580.167.08", "580.173.02", "580.178.04", "595.84", "595.91.07", "610.43.02"]
+)
 def test_no_release_is_free_of_what_nobody_has_shown(driver: str) -> None:
     one = found(put("driver", driver))["known-bad driver-out-of-memory"]
     assert one.severity == "warning" and "memory_guard" in one.remedy
@@ -228,7 +230,7 @@ def test_words_of_an_error_are_no_programs(code: int, out: str, why: str, monkey
 def test_a_driver_that_was_updated_under_its_module_wants_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     read = answering(18, MISMATCH, monkeypatch)
     one = found(each(put("gpu", read), put("boot", "driver", "580.178.04")))["gpu-libraries"]
-    assert "module is 580.159.03, and the libraries are 580.178.04" in one.found
+    assert f"module is {DRIVER}, and the libraries are 580.178.04" in one.found
     assert one.remedy == "restart this host: sudo systemctl reboot --no-block; it loads the module that fits"
 
 
@@ -288,7 +290,7 @@ def test_a_specification_of_another_driver_is_named_with_its_command(path: str, 
     assert read["versions"] == ["580.159.04"] and len(read["missing"]) == 2
     one = found(put("cdi_drivers", {path: read}))["gpu-specification"]
     assert (one.severity, one.place) == ("error", path) and remedy in one.remedy
-    assert one.found == "it names libraries of 580.159.04, and the driver is 580.159.03"
+    assert one.found == f"it names libraries of 580.159.04, and the driver is {DRIVER}"
 
 
 def test_a_specification_of_the_driver_that_waits_is_no_fault() -> None:

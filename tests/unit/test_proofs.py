@@ -115,7 +115,14 @@ def test_a_recipe_that_somebody_saw_run_is_such_a_report(
 
 @pytest.mark.parametrize(
     ("driver", "found"),
-    [("580.173.02", True), ("580.178.04", True), ("595.84", True), ("595.91.07", True), ("580.159.03", False)],
+    [
+        ("580.173.02", True),
+        ("580.178.04", True),
+        ("595.84", True),
+        ("595.91.07", True),
+        ("580.159.03", True),
+        ("580.82.09", False),
+    ],
 )
 def test_no_later_driver_is_taken_for_free_of_the_freeze(driver: str, found: bool) -> None:
     rows = {row["id"]: row for row, _ in found_bad({"driver": driver}, "")}

@@ -8,9 +8,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 FILES = Path(__file__).resolve().parent / "files"
+# The driver of every host, as the imitation of nvidia-smi names it.
+DRIVER = "".join(re.findall(r'^DRIVER = "(.+)"$', (FILES / "nvidia-smi").read_text("utf-8"), re.MULTILINE))
 
 # Where a host has the programs of files/.
 PROGRAMS = {

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from fabric.fleet import FabricFleet
+from lab.imitations import DRIVER
 
 testinfra_hosts = ["ssh://titan"]
 pytestmark = pytest.mark.story
@@ -100,7 +101,7 @@ def firmware(host: str, version: str, severity: str, rule: str, remedy: str) -> 
 def driver(host: str, version: str, severity: str, *rules: tuple[str, str]) -> list[Seed]:
     swap = "sed -i 's/{}/{}/' /usr/bin/nvidia-smi"
     first, *more = rules
-    seeds = [Seed(host, swap.format(LAB_DRIVER, version), severity, *first, swap.format(version, LAB_DRIVER))]
+    seeds = [Seed(host, swap.format(DRIVER, version), severity, *first, swap.format(version, DRIVER))]
     return seeds + [Seed(host, "true", severity, *rule, "true") for rule in more]
 
 
@@ -120,7 +121,6 @@ def update_waits(host: str) -> Seed:
     return Seed(host, f"touch {file}", "warning", "reboot-pending", "systemctl reboot --no-block", f"rm {file}")
 
 
-LAB_DRIVER = "580.159.03"
 OTHER_DOCKERD = "/usr/bin/dockerd --log-driver=local --config-file /etc/mine.json"
 RAIL_OF_SYNC = "  ethernets: {enp1s0f1np1: {addresses: [10.100.0.2/24]}}"
 KEYFILE = "[connection]\\nid=compute-fabric\\ntype=ethernet\\ninterface-name=enp1s0f1np1\\n"
@@ -148,7 +148,7 @@ SEEDS = [
     listens("spark-2", 111, "SOCK_DGRAM"),
     firmware("spark-2", "28.47.1088", "error", "known-bad nic-firmware-28.47", "NVIDIA's support"),
     *driver("spark-2", "580.126.09", "warning",
-            ("known-bad driver-out-of-memory-580", "DGX Dashboard"),
+            ("known-bad driver-out-of-memory", "workload.pool"),
             ("known-bad driver-connectx-power", "580.142")),
     missing("spark-2", MODEL),
     missing("spark-2", ARCHIVE),

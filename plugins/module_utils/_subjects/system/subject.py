@@ -14,7 +14,7 @@ from ..._base.slice import VersionsSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, Questions, SliceContext, Subject
 from ..._engines.vllm.text.image_facts import Fault, image_of, moving_tag
 from ..._host.probe import machine, system
-from .known_bad import bad_versions, versions
+from .known_bad import bad_rows, bad_versions, versions
 from .next_boot import judged, refused, restart_brings
 from .obstacles import system_obstacles
 
@@ -94,8 +94,11 @@ def _packages(view: DriftContext) -> Iterator[Difference]:
 
 
 def _known_bad(view: DriftContext) -> Iterator[Difference]:
-    look = view.look
-    yield from map(view.of_finding, (*(judged(look, version) for version in bad_versions(look)), *restart_brings(look)))
+    look, guarded = view.look, view.slice.get("memory_guard", {}).get("enabled")
+    for row, _have, version in bad_rows(look):
+        one = judged(look, version)
+        yield view.of_finding(replace(one, severity="hint") if guarded and row.get("guarded") else one)
+    yield from map(view.of_finding, restart_brings(look))
 
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:
