@@ -167,7 +167,8 @@ def main() -> None:
     if changed and os.statvfs("/etc").f_flag & os.ST_RDONLY:
         module.fail_json(
             msg="/etc is on a file system that is mounted read-only, nothing was changed: `dmesg` says why (often a "
-            "damaged disk); repair it and restart the host [netplan-read-only]"
+            "damaged disk); repair it and restart the host, unless "
+            "gb10.fleet.doctor shows restart-known-bad [netplan-read-only]"
         )
     result = {"changed": changed, "differs": changed, "diff": diff, "moved": dict(decision.moved), "live": live}
     if changed and not module.check_mode:
@@ -335,7 +336,7 @@ def _refuse_second(module: AnsibleModule) -> None:
     if _unsettled():
         module.fail_json(
             msg=f"an earlier change was neither confirmed nor taken back, see `journalctl -u {guard.UNIT}`: restart "
-            "the host, it then takes the change back [netplan-unsettled]"
+            "the host, unless doctor.yml shows restart-known-bad; it then takes the change back [netplan-unsettled]"
         )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import host_warning
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe import machine, nvidia_smi
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import (
@@ -24,7 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compa
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.health.reading import boots, read_health
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.health.subject import gpu_slice
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_bad import known_bad, reported
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.next_boot import after_restart, restart
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.next_boot import after_restart, judged
 from drift_fleet import DRIVER, GIB, changed, planned, state_of
 from unit.test_doctor import GROUP, PLAN, each, looked, memory, put
 
@@ -161,11 +162,15 @@ def test_drift_finds_the_same() -> None:
     assert [(one.rule, one.severity, one.host) for one in mine] == [("restart-known-bad", "error", "spark-2")]
 
 
+LEAKED = host_warning("memory-leaked", "memory", found="x", remedy="restart this host: sudo systemctl reboot")
+
+
 def test_what_can_not_be_read_is_not_judged() -> None:
     for change in (put("boot", None), put("kernel", None)):
         state = copy.deepcopy(state_of(PLAN, "titan"))
         change(state)
-        assert restart(PreflightContext("titan", PLAN["hosts"]["titan"], state)).startswith("restart this host")  # type: ignore[arg-type]
+        look = PreflightContext("titan", PLAN["hosts"]["titan"], state)  # type: ignore[arg-type]
+        assert judged(look, LEAKED) is LEAKED
 
 
 @pytest.mark.parametrize(

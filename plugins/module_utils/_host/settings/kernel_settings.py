@@ -60,7 +60,8 @@ def swap_stays(swapped: int, available: int) -> list[Finding]:
             SWAP,
             found=f"{size(swapped)} lie in swap, and {size(available)} of memory are available",
             expected=f"room for it, and {size(_FLOOR)} that stay free",
-            remedy="stop what takes the memory (docker ps, ps aux --sort=-rss), or restart the host, then run again",
+            remedy="stop what takes the memory (docker ps, ps aux --sort=-rss), or restart the host unless "
+            "gb10.fleet.doctor shows restart-known-bad; then run again",
             reason="the copy back takes the last memory, and a GB10 hangs instead of ending a program",
             source="an owner's reading: 8.5 GB swapped, 13.9 GB available; NVCheckup's rule",
         )

@@ -76,13 +76,15 @@ the image has no kernel for this GPU -> take an image that is built for GB10 (sm
    compiled with any CUDA arch|arch=\d|invalid device function|device capability|MLIRError|allocator was set
 the image is for another kind of processor -> take an image for arm64
    exec format error|linux/arm64|host platform|Illegal instruction
-the NVIDIA driver was updated under the running kernel -> restart the host: `sudo systemctl reboot`
+the NVIDIA driver was updated under the running kernel
+-> restart the host, unless `ansible-playbook gb10.fleet.doctor` shows restart-known-bad
    [Dd]river/library version mismatch|API mismatch
 Docker can't give the container the GPU
--> run site.yml, which sets NVIDIA's container toolkit up; after an update of the driver restart the host first
+-> run site.yml for NVIDIA's toolkit; after a driver's update restart the host, unless doctor shows restart-known-bad
    could not select device driver|CDI device|invalid runtime name|nvidia-container|error running (?:prestart )?hook
    libnvidia-ml\.so|/dev/nvidia|libcuda\.so
-the engine sees no GPU that it can use -> restart the host; `ansible-playbook gb10.fleet.doctor` looks at its driver
+the engine sees no GPU that it can use
+-> see what `ansible-playbook gb10.fleet.doctor` says of its driver; restart the host unless it shows restart-known-bad
    driver version is insufficient|NVIDIA driver|No CUDA (?:GPUs|devices)|no CUDA-capable device|infer device type
    is/are busy|available devices: 0|not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)
    NVMLError|NVML|CUDA initialization|No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available
@@ -165,7 +167,8 @@ a kernel failed on the GPU -> `journalctl -k -g NVRM` shows the driver's words; 
    illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
    uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM|Triton Error|\.cuh?:\d+: fatal error
    (?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
-CUDA failed -> restart the host; then `ansible-playbook gb10.fleet.doctor` looks at its driver
+CUDA failed
+-> see what `ansible-playbook gb10.fleet.doctor` says of its driver; restart the host unless it shows restart-known-bad
    CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
 the image's release does not know the model -> take an image of a release that has it, or another recipe
    does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture

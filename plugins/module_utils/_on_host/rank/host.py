@@ -243,7 +243,8 @@ def short_of_memory(available: int, needed: int, floor: int = 0) -> str | None:
     return (
         f"{available / GIB:.1f} GiB of memory are free, this service needs {needed / GIB:.1f} GiB{beside}: "
         "stop what else runs on this host (`docker ps`, `ps aux --sort=-rss | head`) or plan a smaller KV pool; where "
-        "nothing else runs, a program that was killed has left it with the driver: restart this host"
+        "nothing else runs, a program that was killed has left it with the driver: restart this host, unless "
+        "`ansible-playbook gb10.fleet.doctor` shows restart-known-bad"
     )
 
 

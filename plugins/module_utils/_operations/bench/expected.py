@@ -208,9 +208,7 @@ class _Cause:
         elif clock:
             cause = f"{seen}so look in its log for another MoE or attention kernel than its recipe's"
         else:
-            cause = (
-                "look at its GPU while it answers, by nvidia-smi -q -d CLOCK,POWER: below 1 GHz take the AC power away"
-            )
+            cause = "look at its GPU while it answers, by nvidia-smi -q -d CLOCK: below 1 GHz do as doctor.yml says"
         return f"{cause}; then measure again: ansible-playbook gb10.fleet.bench -e service={self.name}"
 
     def _kernel(self) -> str:

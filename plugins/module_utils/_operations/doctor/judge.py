@@ -21,8 +21,10 @@ from ..._subjects.fabric.subject import FABRIC
 from ..._subjects.registry import SUBJECTS
 from ..._subjects.state import READS
 from ..._subjects.system.known_bad import reported, versions
+from ..._subjects.system.next_boot import judged
 from ..._subjects.system.subject import SYSTEM
-from ..bench.expected import judged, records
+from ..bench.expected import judged as slower
+from ..bench.expected import records
 from ..init.login import problem
 
 Verdict = Literal["ready", "will be changed", "stops you", "could not look"]
@@ -82,23 +84,26 @@ def examine_file(bundle: Mapping[str, object]) -> Examined:
 
 def _found(host: str, bundle: Mapping[str, Any], state: State) -> Iterator[Finding | Fault]:
     mine = bundle["slice"]
-    look = PreflightContext(host, mine, state)
-    for subject in SUBJECTS:
-        yield from guarded(host, subject.name, partial(subject.obstacles, look))
-    yield from guarded(host, "what the plan needs", lambda: preflight(mine["needs"], state))
     plan = cast(Plan, {"hosts": {host: mine}, "drift": bundle["drift"], "services": {}})
     view = DriftContext(host, plan, {host: state})
+    for subject in SUBJECTS:
+        yield from guarded(host, subject.name, partial(_in_the_way, subject, view.look))
+    yield from guarded(host, "what the plan needs", lambda: preflight(mine["needs"], state))
     for subject in _OF_THE_MACHINE:
         yield from guarded(host, subject.name, partial(_lasting, subject, view))
     yield from guarded(host, "what could not be read", lambda: _unread(bundle, state))
     yield from guarded(host, "what hosts share", lambda: (finding_of(item) for item in bundle["together"]))
 
 
+def _in_the_way(subject: Subject, look: PreflightContext) -> Iterator[Finding]:
+    yield from (judged(look, obstacle) for obstacle in subject.obstacles(look))
+
+
 def _lasting(subject: Subject, view: DriftContext) -> Iterator[Finding]:
     """What no playbook repairs."""
     for difference in subject.differences(view):
         if isinstance(difference, Difference) and not difference.repairs and difference.rule not in _LATER:
-            yield _plain(difference)
+            yield judged(view.look, _plain(difference))
 
 
 def _unread(bundle: Mapping[str, Any], state: State) -> Iterator[Finding]:
@@ -133,7 +138,7 @@ def together(plan: Plan, states: Mapping[str, State]) -> dict[str, list[Finding]
         for host, state in states.items()
     }
     readings = {host: state["fabric"] for host, state in states.items() if state["fabric"] is not None}
-    slow = judged(plan, records(plan), {host: _of_rails(host, plan, readings) for host in readings})
+    slow = slower(plan, records(plan), {host: _of_rails(host, plan, readings) for host in readings})
     return {
         host: ordered(
             [

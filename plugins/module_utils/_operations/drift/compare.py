@@ -16,6 +16,7 @@ from ..._base.subject import Differences, DriftContext, Unknown
 from ..._subjects.registry import SUBJECTS
 from ..._subjects.services.subject import taken_back
 from ..._subjects.system.known_bad import versions
+from ..._subjects.system.next_boot import judged
 from .document import Verdict
 from .files import of_files, of_json, of_owned
 from .running import of_sysctl, of_units
@@ -207,6 +208,10 @@ def _of_host(view: DriftContext) -> Differences:
     """
     back = taken_back(view.slice, view.state)
     for part, check in _OF_HOST.items():
-        for item in guarded(view.host, part, partial(check, view)):
+        for item in guarded(view.host, part, partial(_advised, check, view)):
             if not (isinstance(item, Difference) and item.service in back and item.rule.startswith(_BY_DEFINITION)):
                 yield item
+
+
+def _advised(check: Callable[[DriftContext], Differences], view: DriftContext) -> Differences:
+    yield from (judged(view.look, item) if isinstance(item, Difference) else item for item in check(view))

@@ -16,6 +16,7 @@ from ..._base.subject import PreflightContext
 from ..._engines.registry import ENGINES
 from ..._host.probe.listeners import PROXY, holder
 from ..._subjects.registry import SUBJECTS
+from ..._subjects.system.next_boot import judged
 from .groups import Alike, of_groups
 
 # Machines of one kind differ by some MB; those of 2025 have 2 GB less than those of 2026, others half the memory.
@@ -37,7 +38,7 @@ def preflight(needs: Needs, state: State, others: Mapping[str, Alike] | None = N
 def obstacles(host: str, plan: Slice, state: State) -> list[Finding]:
     """What of a host is in the way of its slice of the plan or will hurt, over all subjects. plan: ``hosts.<host>``."""
     look = PreflightContext(host, plan, state)
-    return ordered(obstacle for subject in SUBJECTS for obstacle in subject.obstacles(look))
+    return ordered(judged(look, obstacle) for subject in SUBJECTS for obstacle in subject.obstacles(look))
 
 
 def _place_of(need: NeededFile | NeededSecret | NeededPort) -> Place:

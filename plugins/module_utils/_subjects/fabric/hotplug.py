@@ -33,7 +33,9 @@ _warning = partial(warning, kind="fabric", source=_SOURCE)
 
 ABSENT = "the adapter is switched off, since hot-plug sees no cable, or no machine that is on at its other end"
 # One machine alone does not help: while it starts, the adapter of the other one leaves.
-RESTART = "restart the machines at both ends at the same time, the cable in"
+_UNLESS = "unless doctor.yml shows restart-known-bad"
+RESTART = f"restart the machines at both ends at the same time, the cable in, {_UNLESS}"
+POWER_BOTH = f"power off and on both ends, {_UNLESS}"
 SEAT = (
     f"push the plug in at both ends until it clicks, then {RESTART}; never rescan the PCI bus, that hangs the machine; "
     "`hotplug: off` in fleet_fabric prevents it"
@@ -88,16 +90,16 @@ def judge_adapter(host: str, plan: FabricSlice, adapter: Mapping[str, Any]) -> l
     place = Place(host=host, thing="ConnectX-7")
     findings = []
     if adapter["marker"] and plan["hotplug"] == "off":
-        remedy = "run site.yml, then restart the machine"
+        remedy = f"run site.yml, then restart the machine, {_UNLESS}"
         findings.append(
             _warning("fabric-hotplug-on", place, found=f"{MARKER} is there", expected="no hot-plug", remedy=remedy)
         )
     elif plan["hotplug"] == "off" and adapter["enabled"]:
         found = "hot-plug is on until the machine is started anew"
-        remedy = "restart the machine"
+        remedy = f"restart the machine, {_UNLESS}"
         findings.append(_warning("fabric-hotplug-restart", place, found=found, expected="no hot-plug", remedy=remedy))
     elif adapter["marker"]:
-        remedy = "write hotplug: off in fleet_fabric, run site.yml, restart the machine (15 to 20 W more when idle)"
+        remedy = f"write hotplug: off in fleet_fabric (15 to 20 W more when idle), run site.yml, restart it, {_UNLESS}"
         reason = "a pulled cable, or a machine that is switched off at its other end, takes the adapter away"
         findings.append(
             _warning("fabric-hotplug", place, found="hot-plug is on", expected="", remedy=remedy, reason=reason)

@@ -13,7 +13,7 @@ from ..._base.findings import Finding, error, fabric_error, fabric_warning, warn
 from ..._base.slice import FabricSlice, Interface, Peer
 from ..._on_host.gids import Gid, index_of
 from .hardware import SPEED_MBPS, SPEEDS_GBPS, where
-from .hotplug import SEAT, absent, judge_adapter, judge_earlier
+from .hotplug import POWER_BOTH, SEAT, absent, judge_adapter, judge_earlier
 
 Reading = Mapping[str, Any]
 # MAC address -> the host and interface of each that says it is its own
@@ -152,7 +152,7 @@ class _Interface:
         """The carrier of a cable needs the other end to be up, that of a switch's port does not."""
         peer = self.wanted["peers"][0]["host"] if self.wanted["kind"] == "cable" else ""
         if self.other_half is not None and self.other_half["carrier"]:
-            remedy = "look at the same half of the other end; if it is up, reseat the cable, then power both off and on"
+            remedy = f"look at the same half of the other end; if it is up, reseat the cable, then {POWER_BOTH}"
             return self._of_peer(
                 peer,
                 "fabric-half-dead",
@@ -247,7 +247,7 @@ class _Interface:
             found = f"{device} is {port['state'] or 'unreadable'}"
             yield worded.fabric_error("fabric-rdma-state", self.place, found=found)
         if port["link_layer"] != "Ethernet":
-            remedy = "set the port to Ethernet: `mlxconfig -d ... set LINK_TYPE_P1=2`, then power off and on"
+            remedy = f"set the port to Ethernet: `mlxconfig -d ... set LINK_TYPE_P1=2`, then {POWER_BOTH}"
             found = f"link layer {port['link_layer'] or 'unknown'}"
             yield worded.fabric_error("fabric-link-layer", self.place, found=found, remedy=remedy)
         table = [Gid(row["index"], row["gid"], row["type"], self.wanted["name"]) for row in port["gids"]]

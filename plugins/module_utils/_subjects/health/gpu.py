@@ -8,7 +8,6 @@ from ..._base import worded
 from ..._base.findings import Finding
 from ..._base.subject import PreflightContext
 from ..._host.probe.nvidia_smi import MISSING
-from ..system.next_boot import restart
 
 # A busy GB10 in its low-power state stays below one of both. The others are too hot, and held back.
 BUSY, LOW_MHZ, LOW_W, HOT_C, HELD_MHZ = 90, 1000, 25, 85, 1800
@@ -27,11 +26,11 @@ def gpu(look: PreflightContext) -> Iterator[Finding]:
     if _MISMATCH in why or (driver and libraries and driver != libraries):
         module = f"the running module is {driver}, and the libraries are {libraries}" if driver and libraries else ""
         words = "; ".join(text for text in (why, module) if text)
-        yield worded.host_error("gpu-libraries", "the GPU", found=words, restart=restart(look))
+        yield worded.host_error("gpu-libraries", "the GPU", found=words)
     elif why == MISSING:
         yield worded.host_warning("gpu-silent/no-tool", "the GPU", found=why)
     elif why:
-        yield worded.host_error("gpu-silent/no-answer", "the GPU", found=why, power_off=restart(look, power_off=True))
+        yield worded.host_error("gpu-silent/no-answer", "the GPU", found=why)
     else:
         yield from _at_work(look, found.get("figures", {}), found.get("held_back", ()))
     yield from _specifications(look, libraries or driver)
@@ -45,7 +44,7 @@ def _at_work(look: PreflightContext, figures: Mapping[str, float], held_back: Co
     if heat >= HOT_C or {*held_back} & _BY_HEAT:
         yield worded.host_warning("gpu-hot", "the GPU", found=shown)
     elif use >= BUSY and (clock < LOW_MHZ or power < LOW_W):
-        yield worded.host_warning("gpu-slow", "the GPU", found=shown, power_off=restart(look, power_off=True))
+        yield worded.host_warning("gpu-slow", "the GPU", found=shown)
     elif _BRAKE in held_back or (use >= BUSY and clock < HELD_MHZ and held_back):
         yield worded.host_warning("gpu-held-back", "the GPU", found=f"{shown}, by {', '.join(held_back)}")
 

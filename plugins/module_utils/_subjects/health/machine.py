@@ -8,7 +8,6 @@ from ..._base import worded
 from ..._base.findings import Finding
 from ..._base.gb10 import data_table
 from ..._base.subject import PreflightContext
-from ..system.next_boot import restart
 
 # One start without a shutdown may be a plug that was pulled; two in a week are not.
 _DAYS, _TIMES = 7, 2
@@ -45,7 +44,7 @@ def machine(look: PreflightContext) -> Iterator[Finding]:
                 today=lines["today"],
                 last=lines["last"],
                 expected=advice["expected"],
-                remedy=advice["remedy"].format(restart=restart(look), power_off=restart(look, power_off=True)),
+                remedy=advice["remedy"],
                 source=advice["source"],
             )
     yield from _parts(look)

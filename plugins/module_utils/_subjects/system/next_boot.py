@@ -7,15 +7,20 @@ from dataclasses import replace
 from typing import cast
 
 from ..._base import worded
-from ..._base.findings import Finding
+from ..._base.findings import F, Finding
 from ..._base.reading import Boot, Kernel, State
 from ..._base.subject import PreflightContext
 from .known_bad import Row, bad_rows, numbers
 
-_REBOOT, _POWER_OFF = "sudo systemctl reboot --no-block", "sudo systemctl poweroff --no-block"
+_REBOOT = "sudo systemctl reboot --no-block"
 # Below this folder GRUB's settings lie, the last file by name wins.
 _GRUB = "/etc/default/grub.d/zz-kernel.cfg"
-_RESTARTS = re.compile(r"\brestart\b(?! yet)|\breboot|power(?:s|ed)? (?:it )?off")
+_FIRST = "mend `restart-known-bad` of this host first; then "
+# Of the host itself: what a unit, a container or a service loads anew is nothing of the next boot.
+RESTARTS = re.compile(
+    r"systemctl (?:reboot|poweroff)|(?<!systemctl )(?<!docker )\brestart\b(?! the services| yet|-known)"
+    r"|power(?:s|ed)? (?:it |both |this host )?off|AC power"
+)
 # A host's word for a kernel stands in commands that a person types with sudo.
 _RELEASE = re.compile(r"[\w.+~-]+")
 
@@ -87,16 +92,9 @@ def refused(look: PreflightContext) -> Finding | None:
     return next((finding for finding in restart_brings(look) if finding.severity == "error"), None)
 
 
-def judged(look: PreflightContext, version: Finding) -> Finding:
-    """The same, its remedy after what makes the restart good that it asks for."""
-    if not (_RESTARTS.search(version.remedy) and refused(look)):
-        return version
-    return replace(version, remedy=f"mend `restart-known-bad` of this host first; then {version.remedy}")
-
-
-def restart(look: PreflightContext, power_off: bool = False) -> str:
-    """The advice to restart this host, or to power it off, as it may be given."""
-    command = _POWER_OFF if power_off else _REBOOT
-    if refused(look):
-        return f"mend `restart-known-bad` of this host first, then {command}"
-    return f"{'power this host off' if power_off else 'restart this host'}: {command}"
+def judged(look: PreflightContext, found: F) -> F:
+    """All advice about a host as it may be given: one that restarts it comes after what makes that restart good."""
+    is_advice = found.rule != "restart-known-bad" and not found.remedy.startswith(_FIRST)
+    if not (is_advice and RESTARTS.search(found.remedy) and refused(look)):
+        return found
+    return replace(found, remedy=f"{_FIRST}{found.remedy}")

@@ -10,7 +10,7 @@ from ..._base.findings import Finding, host_error, host_warning
 from ..._base.gb10 import data_table, fact
 from ..._base.sizes import GIB, gib, size
 from ..._base.subject import PreflightContext
-from .next_boot import refused, restart
+from .next_boot import refused
 
 # Of a host whose updates want a restart, in a drift check as before a first service.
 # Below this share of what is free in blocks of 2 MiB, a driver asks in vain while memory is free.
@@ -155,7 +155,7 @@ def _leaked(look: PreflightContext, others: list[str]) -> bool:
 
 def _remedy(look: PreflightContext, leaked: bool, others: list[str]) -> str:
     if leaked:
-        return f"{restart(look)}; only that brings the memory back"
+        return "restart this host: sudo systemctl reboot --no-block; only that brings the memory back"
     if others:
         return f"stop what else runs here (docker stop {' '.join(others)}), or place the services on another host"
     if look.part("network").get("desktop"):
@@ -170,12 +170,7 @@ def _fragmented(look: PreflightContext) -> Iterator[Finding]:
     free, huge = fragments.get("free", 0), fragments.get("huge", 0)
     if look.part("gpu").get("present") and free >= _FREE_ENOUGH and huge < free * _HUGE_SHARE:
         yield worded.host_warning(
-            "memory-fragmented",
-            "memory",
-            free=size(free),
-            huge=size(huge),
-            free_size=size(int(free * _HUGE_SHARE)),
-            restart=restart(look),
+            "memory-fragmented", "memory", free=size(free), huge=size(huge), free_size=size(int(free * _HUGE_SHARE))
         )
 
 

@@ -15,7 +15,7 @@ from ..._base.subject import Differences, DriftContext, PreflightContext, Questi
 from ..._engines.vllm.text.image_facts import Fault, image_of, moving_tag
 from ..._host.probe import machine, system
 from .known_bad import bad_rows, bad_versions, versions
-from .next_boot import judged, refused, restart_brings
+from .next_boot import refused, restart_brings
 from .obstacles import system_obstacles
 
 PACKAGES = ("docker.io", "docker-ce", "earlyoom", "nvidia-container-toolkit")
@@ -96,13 +96,12 @@ def _packages(view: DriftContext) -> Iterator[Difference]:
 def _known_bad(view: DriftContext) -> Iterator[Difference]:
     look, guarded = view.look, view.slice.get("memory_guard", {}).get("enabled")
     for row, _have, version in bad_rows(look):
-        one = judged(look, version)
-        yield view.of_finding(replace(one, severity="hint") if guarded and row.get("guarded") else one)
+        yield view.of_finding(replace(version, severity="hint") if guarded and row.get("guarded") else version)
     yield from map(view.of_finding, restart_brings(look))
 
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:
-    for version in (judged(look, version) for version in bad_versions(look)):
+    for version in bad_versions(look):
         override = f"; or write `{version.rule.partition(' ')[2]}: WHY` in fleet_host.versions.tolerated"
         yield replace(version, remedy=version.remedy + override) if version.severity == "error" else version
     yield from system_obstacles(look)
