@@ -44,6 +44,7 @@ from ..module_utils._base.reading import State
 from ..module_utils._base.slice import Slice
 from ..module_utils._host.joins.hosts import by_host, cable_ends, fabric_addresses, host_slice, whole_services
 from ..module_utils._host.joins.services import changed_services, service_starts
+from ..module_utils._operations.bench.burn_in import burn_in_order, burn_in_verdict
 from ..module_utils._operations.bench.of_plan import bench_loads
 from ..module_utils._operations.drift.questions import host_view
 from ..module_utils._operations.pull.published import refused
@@ -139,6 +140,8 @@ def update_proof(mine: Slice, host: str, state: State, updates: Mapping[str, obj
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "bench_loads": bench_loads,
+    "burn_in_order": burn_in_order,
+    "burn_in_verdict": burn_in_verdict,
     "by_host": by_host,
     "cable_ends": cable_ends,
     "changed_services": changed_services,

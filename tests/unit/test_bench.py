@@ -11,6 +11,7 @@ import random
 import re
 import select
 from dataclasses import asdict, replace
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
@@ -604,7 +605,8 @@ def test_a_run_with_drafts_counts_them_and_reads_the_gpu(monkeypatch: pytest.Mon
     drafts = f'{series["draft_steps"]}{{a="b"}} 40.0\n{series["draft_accepted"]}{{a="b"}} 64.0\n'
     monkeypatch.setattr(f"{__name__}.METRICS", METRICS + drafts)
     shown = "2400, 80.5, 60\\n[N/A], 1, 2\\n799, 19.5, 50\\n"
-    monkeypatch.setattr(on_host, "_WATCH", ("sh", "-c", f"printf '{shown}'; exec sleep 60"))
+    writes = ("sh", "-c", f"printf '{shown}'; exec sleep 60")
+    monkeypatch.setattr(on_host, "watched", lambda _names: Popen(writes, stdout=PIPE, text=True))
     monkeypatch.setattr(on_host, "_generated", lambda *_: select.select([], [], [], 0.3) and "{}")
     found = on_a_host(monkeypatch, UP)
     assert found["after"]["steps"] == 40 and found["after"]["accepted"] == 64
@@ -613,9 +615,10 @@ def test_a_run_with_drafts_counts_them_and_reads_the_gpu(monkeypatch: pytest.Mon
 
 def test_a_run_that_fails_leaves_no_watcher_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Any] = []
-    watched = on_host._watched
-    monkeypatch.setattr(on_host, "_WATCH", ("sleep", "60"))
-    monkeypatch.setattr(on_host, "_watched", lambda: begun.append(watched()) or begun[0])
+    waits = ("sleep", "60")
+    monkeypatch.setattr(
+        on_host, "watched", lambda _names: begun.append(Popen(waits, stdout=PIPE, text=True)) or begun[0]
+    )
     with pytest.raises(ValueError, match="Killed"):
         on_a_host(monkeypatch, UP | {"timeout": (137, "", "Killed")})
     assert begun[0].returncode is not None

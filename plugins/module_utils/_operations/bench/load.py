@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One run of an engine's own load generator on the host of the endpoint, in the service's own container."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -24,7 +25,6 @@ _KEY = "OPENAI_API_KEY"
 _IDLE_S, _ASK_S = 20.0, 30.0
 _MOST_WORDS = 600
 _ROWS = ("clocks.sm", "power.draw", "temperature.gpu")
-_WATCH = ("nvidia-smi", f"--query-gpu={','.join(_ROWS)}", "--format=csv,noheader,nounits", "--loop=1")
 # Docker's status and words for a command that never began: seen in one of 600 starts on a busy machine, and in
 # moby/moby#40399 of a check every ten seconds.
 _NOT_BEGUN = (126, "OCI runtime exec failed")
@@ -71,7 +71,7 @@ def load(run: Run, asked: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
     before = _drafted(access, names, of_drafts, _idle(access, names))
     if before.busy or not words:
         return {"seen": seen, "before": asdict(before)}
-    began, watching = time.monotonic(), _watched()
+    began, watching = time.monotonic(), watched(_ROWS)
     try:
         result = _generated(run, asked, [word.replace("{model}", model) for word in words], access.key)
     finally:
@@ -135,31 +135,35 @@ def _drafted(access: Access, names: Metrics, of_drafts: Sequence[str], found: Tr
     return replace(found, **counted)
 
 
-def _watched() -> subprocess.Popen[str] | None:
-    """A program that writes clock, power and heat of the GPU each second."""
+def watched(names: Sequence[str]) -> subprocess.Popen[str] | None:
+    """A program that writes what the GPU shows each second. names: nvidia-smi's."""
+    query = ("nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits", "--loop=1")
     try:
-        return subprocess.Popen(_WATCH, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        return subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     except OSError:
         return None
 
 
-def _seen(watching: subprocess.Popen[str] | None) -> list[float]:
-    """Clock, power and heat that a quarter of the seconds pass; empty where nobody knows."""
+def shown(watching: subprocess.Popen[str] | None, count: int) -> list[list[float]]:
+    """What `watched` has written, a row of so many figures a second; empty where nobody knows."""
     if watching is None:
         return []
     watching.terminate()
     try:
-        shown, _ = watching.communicate(timeout=_ASK_S)
+        written, _ = watching.communicate(timeout=_ASK_S)
     except subprocess.TimeoutExpired:
         watching.kill()
         return []
     rows = []
-    for line in shown.splitlines():
-        try:
+    for line in written.splitlines():
+        with contextlib.suppress(ValueError):
             rows.append([float(word) for word in line.split(",")])
-        except ValueError:
-            continue
-    columns = [sorted(column) for column in zip(*(row for row in rows if len(row) == len(_ROWS)), strict=True)]
+    return [row for row in rows if len(row) == count]
+
+
+def _seen(watching: subprocess.Popen[str] | None) -> list[float]:
+    """Clock, power and heat that a quarter of the seconds pass; empty where nobody knows."""
+    columns = [sorted(column) for column in zip(*shown(watching, len(_ROWS)), strict=True)]
     return [column[3 * len(column) // 4] for column in columns]
 
 

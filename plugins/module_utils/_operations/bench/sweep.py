@@ -211,7 +211,7 @@ def asked(
     }
 
 
-def words(load: Mapping[str, Any], point: Point, seed: int) -> list[str]:
+def words(load: Mapping[str, Any], point: Point, seed: int | str) -> list[str]:
     """The load generator's words for one run. load: as `asked`."""
     image = _IMAGE.fullmatch(point.image)
     width, height = image.groups() if image else ("", "")
