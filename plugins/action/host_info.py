@@ -5,6 +5,7 @@ With a view of the plan it asks in the same call for all that a converge compare
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -19,6 +20,7 @@ from ..module_utils._subjects.form import forms, taken
 from ..module_utils._subjects.state import ALWAYS, NOT_BEFORE_CHANGE, UNASKED
 from ..plugin_utils._asking import Asking, NoAnswerError, as_read
 from ..plugin_utils._compared import with_comparisons
+from ..plugin_utils._lease import HOLDER, wait
 from ..plugin_utils._sudo import refuse_without_terminal
 
 # What each part of the state holds is checked by `_subjects.form`.
@@ -36,7 +38,8 @@ _MOST_WORDS = 1 << 16
 
 class ActionModule(Asking):
     def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
         asked = dict(self._task.args)
         view = asked.pop("view", None)
         if view:
@@ -45,20 +48,30 @@ class ActionModule(Asking):
             asked["ask"] = before_change(view)
             asked["paths"] = sorted({*asked.get("paths", ()), *paths_before_change(mine)})
         try:
-            answer = self.answered("gb10.fleet.host_info", asked, task_vars or {})
+            answer = self.answered("gb10.fleet.host_info", asked, variables)
             refuse_without_terminal(answer)
             if answer.get("failed"):
                 words = {key: answer[key][-_MOST_WORDS:] for key in _WORDS if isinstance(answer.get(key), str)}
                 return result | {"failed": True, "changed": False} | words
             with as_read():
                 answer = read_answer(FORM, answer)
+            state, unknown = taken(answer["state"], answer["unknown"], forms(asked.get("ask")))
+            if view and not self._task.check_mode and self._waits(state.get("lease") or {}, variables):
+                return self.run(tmp, variables)
         except NoAnswerError as why:
             raise AnsibleActionFail(str(why)) from None
-        state, unknown = taken(answer["state"], answer["unknown"], forms(asked.get("ask")))
         result |= {"changed": False, "state": state, "unknown": unknown}
         if view:
             result |= self._parted(state, unknown, mine, asked["salt"])
         return result
+
+    def _waits(self, holder: Mapping[str, str], variables: dict[str, object]) -> bool:
+        """Whether another run changed the host, and has ended now."""
+        ask = partial(self.ask, "gb10.fleet.lease", {}, variables, HOLDER)
+        over = wait(
+            str(variables.get("inventory_hostname")), holder, lambda: ask()["holder"], variables.get("take_over")
+        )
+        return over.get("token") != holder.get("token")
 
     def _parted(
         self, state: Mapping[str, object], unknown: Mapping[str, str], mine: Slice, salt: str

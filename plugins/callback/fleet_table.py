@@ -29,6 +29,7 @@ from ..module_utils._base.faults import Fault, guarded
 from ..module_utils._base.findings import of_sudo
 from ..module_utils._base.plan import Plan
 from ..module_utils._operations.verify.tables import Stopped, end_table, status_table
+from ..plugin_utils._lease import at_work, is_over, this_work
 from ..plugin_utils._screen import show
 
 PROBLEMS = 2  # the exit code of a status that lists problems
@@ -61,6 +62,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._gateways: dict[str, dict[str, Any]] = {}
         self._used: dict[str, dict[str, Any]] = {}
         self._frozen: dict[str, list[str]] = {}
+        self._leases: dict[str, dict[str, str]] = {}
         self._is_status = False
         self._shows_ok = True
 
@@ -86,6 +88,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         elif action == "gb10.fleet.rank_info":
             self._ranks |= {(result.host.get_name(), rank["service"]): rank for rank in result.result["ranks"]}
             self._frozen[result.host.get_name()] = result.result["frozen"]
+            if lease := result.result.get("lease"):
+                self._leases[result.host.get_name()] = lease
         elif action == "gb10.fleet.gateway_ready" and "answers" in result.result:
             self._proved.add(result.host.get_name())
         elif action == "gb10.fleet.gateway_info":
@@ -135,9 +139,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
 
     def _tables(self, plan: Plan) -> Iterator[str]:
         if self._is_status:
-            yield status_table(
+            text = status_table(
                 plan, self._services, self._ranks, self._stopped, self._gateways, self._used, self._frozen
             )
+            mine = this_work()
+            busy = [f"{host}: {at_work(lease)}" for host, lease in self._leases.items() if not is_over(lease, mine)]
+            yield "\n\n".join((text, "\n".join(busy))) if busy else text
         else:
             seen = (self._verified, self._ranks, self._stopped, self._removed, self._proved, self._clients)
             yield end_table(plan, self._services, self._hosts, *seen)

@@ -40,6 +40,10 @@ frozen:
   returned: always
   type: list
   elements: str
+lease:
+  description: Who changes the host now; empty if nobody does.
+  returned: always
+  type: dict
 ansible_stats:
   description: The part of it that ansible-runner and AWX keep as artifacts of the run, below C(gb10_fleet).
   returned: success
@@ -47,11 +51,14 @@ ansible_stats:
 """
 
 from functools import partial
+from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils._base import layout
 from ..module_utils._host.probe.parts import UnreadableError
 from ..module_utils._operations.verify.ranks import frozen, health, problems, read_ranks
+from ..module_utils._subjects.services.reading import read_last_run
 
 
 def main() -> None:
@@ -66,7 +73,8 @@ def main() -> None:
         {**rank, "health": health(rank), "problems": [problem.sentence() for problem in problems(rank)]}
         for rank in ranks
     ]
-    module.exit_json(changed=False, ranks=judged, frozen=[each.sentence() for each in frozen()])
+    words = [each.sentence() for each in frozen()]
+    module.exit_json(changed=False, ranks=judged, frozen=words, lease=read_last_run(Path(layout.LEASE)))
 
 
 if __name__ == "__main__":

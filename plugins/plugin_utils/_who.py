@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Who runs this, by which release and commits; and which of a host's commits this clone lacks."""
 
-import getpass
 import json
 import re
 import socket
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 
 from ..module_utils._base.gb10 import ROOT
-from ..module_utils._plan.preflight.earlier import FORM, Lag
+from ..module_utils._base.staging import account
+from ..module_utils._plan.preflight.earlier import FORM, Lag, goes_back
 from ..plugin_utils._git import git
+from ..plugin_utils._screen import refusal
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -25,9 +27,13 @@ def this_run(inventory: Path) -> dict[str, str]:
         # an installed collection may lie in a repository that is not its own
         "commit": _head(ROOT) if (ROOT / ".git").exists() else "",
         "inventory_commit": _head(inventory),
-        "person": f"{getpass.getuser()}@{socket.gethostname()}",
+        "person": person(),
         "at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
+
+
+def person() -> str:
+    return f"{account()}@{socket.gethostname()}"
 
 
 def lag(folder: Path, commit: str) -> Lag:
@@ -40,6 +46,17 @@ def lag(folder: Path, commit: str) -> Lag:
         return "lacks it"
     base = git(folder, ["merge-base", commit, "HEAD"]).strip()
     return "has it" if base == commit else "behind" if base == head else "another way"
+
+
+def refuse_older(run: Mapping[str, str], inventory: Path, lasts: Mapping[str, Mapping[str, str] | None]) -> None:
+    """A run that would undo on any host what the last one there did. lasts: by host what it keeps of that one."""
+    lines = []
+    for host, last in lasts.items():
+        folders = {"commit": ROOT, "inventory_commit": inventory}
+        lags = {key: lag(folder, (last or {}).get(key, "")) for key, folder in folders.items()}
+        lines += [finding.sentence() for finding in goes_back(host, run, last or {}, lags)]
+    if lines:
+        raise refusal("\n".join(lines), "refused, as named above: nothing was changed")
 
 
 def _head(folder: Path) -> str:

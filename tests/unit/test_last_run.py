@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.filter.internal import run_record
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.earlier import goes_back
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import read_last_run
+from ansible_collections.gb10.fleet.plugins.plugin_utils import _who
 from ansible_collections.gb10.fleet.plugins.plugin_utils._who import lag, this_run
 
 RUN = {
@@ -121,13 +121,13 @@ def test_what_a_run_writes_is_what_the_next_one_reads(tmp_path: Path) -> None:
 
 def test_it_is_refused_before_anything_is_compared(clones: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
-    monkeypatch.setattr(action, "refusal", lambda text, why: shown.append(text) or AnsibleActionFail(why))
+    monkeypatch.setattr(_who, "refusal", lambda text, why: shown.append(text) or AnsibleActionFail(why))
     last = {**LAST, "commit": "", "inventory_commit": clones["commits"][2]}
     options = {
         "plan": {}, "interfaces": {}, "hosts": ["titan", "spark-2"], "staging": True, "run": RUN, "go_back": False,
         "readings": {"titan": {"state": {"last_run": last}, "unknown": {}}},
     }  # fmt: skip
-    module = SimpleNamespace(_refuse_older=lambda *given: action.ActionModule._refuse_older(module, *given))
+    module = action.ActionModule.__new__(action.ActionModule)
     monkeypatch.setattr(action, "unstaged", lambda *_given: {})
     variables = {"inventory_dir": str(clones["late"])}
     with pytest.raises(AnsibleActionFail, match="nothing was changed"):

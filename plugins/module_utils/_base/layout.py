@@ -18,6 +18,7 @@ SECRETS = f"{CONFIG}/secrets"
 FIREWALL = f"{CONFIG}/firewall.nft"
 UNDO = f"{CONFIG}/undo.json"  # what was there before the first change: `_operations.undo.record`
 LAST_RUN = f"{CONFIG}/last-run.json"  # who changed the host last, by which release and commits
+LEASE = f"{STATUS}/lease.json"  # who changes the host now; empty when nobody does
 INSTALLED = f"{CONFIG}/installed"  # an empty file for each package that was missing
 HOTPLUG = f"{CONFIG}/cx7-hotplug"  # that the adapter's hot-plug was switched off by us
 NETPLAN = f"{CONFIG}/netplan"  # the network guard's record, and files of others that were moved

@@ -422,6 +422,7 @@ class Parts(TypedDict):
     deep: Deep | None
     our_units: list[OurUnit] | None
     last_run: dict[str, _Line] | None
+    lease: dict[str, _Line] | None
     running: dict[str, Container] | None
     gateway: Gateway | None
     gateway_address: bool | None

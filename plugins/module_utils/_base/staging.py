@@ -105,7 +105,7 @@ def held(
             tries -= 1
             pause(_AGAIN_SECONDS)
         stream.truncate(0)
-        stream.write(json.dumps({"pid": os.getpid(), "user": _user(), "what": what, "since": _now()}))
+        stream.write(json.dumps({"pid": os.getpid(), "user": account(), "what": what, "since": _now()}))
         stream.flush()
         yield
         stream.truncate(0)
@@ -177,8 +177,12 @@ def _held_by_another(lock: Path, holder: str) -> FleetError:
     )
 
 
-def _user() -> str:
-    return os.environ.get("SUDO_USER") or getpass.getuser()
+def account() -> str:
+    """Who asked for this process: by name, or by number where the account has no name."""
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (ImportError, KeyError, OSError):
+        return str(os.getuid())
 
 
 def _now() -> str:

@@ -120,7 +120,7 @@ def read_taken_back(service: str, folder: Path = Path(layout.SERVICES)) -> Taken
 
 
 def read_last_run(path: Path = Path(layout.LAST_RUN)) -> dict[str, str]:
-    """What it keeps of the run that changed it last; empty where that is nothing, or can't be read."""
+    """What it keeps of the run that changed it last or changes it now; empty if it keeps none, or none can be read."""
     found = look(path, json.loads)[0]
     return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 
@@ -171,5 +171,6 @@ BEFORE_CHANGE: Mapping[str, Part] = {"starts": lambda run, ask: read_starts(run,
 READS: Mapping[str, Part] = {
     "our_units": lambda _run, _ask: read_units(),
     "last_run": lambda _run, _ask: read_last_run(),
+    "lease": lambda _run, _ask: read_last_run(Path(layout.LEASE)),
     "running": lambda run, ask: read_containers(run, ask["variables"]),
 }
