@@ -48,6 +48,7 @@ from ..module_utils._operations.bench.burn_in import burn_in_order, burn_in_verd
 from ..module_utils._operations.bench.of_plan import bench_loads
 from ..module_utils._operations.drift.questions import host_view
 from ..module_utils._operations.pull.published import refused
+from ..module_utils._operations.recover import copies, recovered
 from ..module_utils._operations.undo.dependents import removal
 from ..module_utils._operations.update.page import stopped
 from ..module_utils._operations.update.proof import unproved
@@ -153,6 +154,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "forgotten": forgotten,
     "preflight": preflight_sentences,
     "pull_refused": pull_refused,
+    "copies": copies,
+    "recovered": recovered,
     "removal": removal,
     "run_record": run_record,
     "service_starts": service_starts,

@@ -37,9 +37,8 @@ class Made:
             return [str(file) for file in self._missing(services)]
         make_folder(self.ca.parent)
         with held(self.ca.parent / ".lock", "making certificates", _PATIENCE_S):
-            missing = self._missing(services)
+            missing, key = self._missing(services), self.ca.with_suffix(".key")
             if self.ca in missing:
-                key = self.ca.with_suffix(".key")
                 keep(key, new_key())
                 made = authority(key.read_bytes(), inventory, self.now, self.ca_days)
                 replace_file(self.ca, made, 0o644)
@@ -58,7 +57,11 @@ class Made:
             if self.ca.exists() and self._counts(described(self.ca.read_text("ascii"), self.now), least)
             else [self.ca]
         )
-        return found + [Path(service["certificate"]["source"]) for service in services if not self._holds(service)]
+        found += [Path(service["certificate"]["source"]) for service in services if not self._holds(service)]
+        if found and self.ca.exists() and not (key := self.ca.with_suffix(".key")).exists():
+            lost = f"{key} is lost, and {', '.join(map(str, found))} must be made"
+            raise FleetError(worded.error("input-tls-ca", str(self.ca), found=lost, parent=self.ca.parent))
+        return found
 
     def _holds(self, service: Mapping[str, Any]) -> bool:
         try:
@@ -89,7 +92,8 @@ def ca_problems(ca: Path, now: datetime) -> Iterator[Finding]:
     """Why the CA beside the inventory can't be gone on with; nothing where none was made yet."""
     key = ca.with_suffix(".key")
     there = [file for file in (ca, key) if file.exists()]
-    if not there or there == [key]:  # one that was cut off between the two files goes on
+    # one that was cut off between the two files goes on; one without its key is good until it must issue
+    if len(there) < 2:
         return
     try:
         texts = [file.read_text("ascii", "replace") for file in (ca, key)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -116,6 +117,25 @@ def test_two_terminals(owner: Owner) -> None:
     assert codes == [0, 0], [text[-3000:] for text, code in zip(texts, codes, strict=True) if code]
     assert owner.becomes(f"{{ {SERVES}; }}")
     assert changes(owner.converge()) == 0
+
+
+def test_a_lost_control_machine(owner: Owner) -> None:
+    """A clone of the inventory has no secret. It gets the key back, and the client of before is answered."""
+    if not owner.becomes(f"{{ {SERVES}; }}", 5):
+        owner.converge()
+    folder = owner.folder / "inventory"
+    key = folder / "secrets" / "tiny"
+    before = key.read_text()
+    shutil.rmtree(folder / ".fleet")
+    key.unlink()
+    tried = owner.play("gb10.fleet.recover", "--check")
+    assert tried.returncode == 0 and str(key) in tried.stdout and not key.exists(), tried.stdout[-3000:]
+    done = owner.play("gb10.fleet.recover")
+    print(done.stdout[-1500:])
+    assert done.returncode == 0 and before.strip() not in done.stdout
+    assert key.read_text().strip() == before.strip()
+    assert changes(owner.converge()) == 0
+    assert owner.becomes(f"{{ {SERVES}; }}", 5)
 
 
 @contextmanager

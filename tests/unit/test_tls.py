@@ -198,7 +198,6 @@ def test_a_run_renews_what_ends_soon(tmp_path: Path, days: int, renewed: list[st
     "harm",
     [
         lambda ca: ca.write_text("x"),
-        lambda ca: ca.with_suffix(".key").unlink(),
         lambda ca: ca.with_suffix(".key").write_text("x"),
         lambda ca: ca.with_suffix(".key").write_bytes(new_key()),
     ],
