@@ -6,7 +6,13 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -42,3 +48,69 @@ BROKEN = [
 )  # fmt: skip
 def test_a_night_in_one_line(code: int, status: str, lines: list[str], expected: tuple[int, str]) -> None:
     assert gb10_drift.outcome(code, status, lines) == expected
+
+
+def test_each_night_that_is_not_clean_is_news_and_the_first_clean_one_after_it(tmp_path: Path) -> None:
+    nights = [(0, CLEAN), (2, "drift: a"), (2, "drift: a"), (1, "drift: unknown: b"), (0, CLEAN), (0, CLEAN)]
+    assert [gb10_drift.is_news(*night, tmp_path) for night in nights] == [False, True, True, True, True, False]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[Path, list[Any]]]:
+    """A file with a URL, and what was sent there."""
+    got: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            got.append((self.headers["Content-Type"], self.headers["Title"], body))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    listening = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    (tmp_path / "url").write_text(f"http://127.0.0.1:{listening.server_port}/x\n")
+    yield tmp_path / "url", got
+    listening.shutdown()
+    listening.server_close()
+
+
+def test_a_line_goes_to_each_way(server: tuple[Path, list[Any]]) -> None:
+    url, got = server
+    assert gb10_drift.send({"ntfy_url_file": str(url), "webhook_url_file": str(url)}, "drift: ä", "gb10") == []
+    assert got[0] == ("text/plain; charset=utf-8", "gb10", "drift: ä")
+    assert json.loads(got[1][2]) == {"text": "gb10: drift: ä"}
+
+
+def test_a_way_that_fails_keeps_no_other_back_and_shows_no_url(
+    server: tuple[Path, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad").write_text("http://127.0.0.1:1/secret-topic")
+    (tmp_path / "worse").write_text("secret-topic")
+    url, got = server
+
+    def missing(*_given: object, **_more: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/usr/sbin/sendmail")
+
+    monkeypatch.setattr(gb10_drift.subprocess, "run", missing)
+    ways = {"mail": "me@here", "webhook_url_file": str(tmp_path / "bad"), "ntfy_url_file": str(url)}
+    failed = gb10_drift.send(ways, "x", "y") + gb10_drift.send({"ntfy_url_file": str(tmp_path / "worse")}, "x", "y")
+    assert [one.split(":")[0] for one in failed] == ["mail", "webhook_url_file", "ntfy_url_file"]
+    assert not any("secret" in one for one in failed)
+    assert len(got) == 1
+
+
+def test_a_check_that_did_not_run_is_itself_sent(
+    server: tuple[Path, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, got = server
+    (tmp_path / "settings").write_text(json.dumps({"notify": {"ntfy_url_file": str(url)}}))
+    monkeypatch.setattr(sys, "argv", ["gb10_drift.py", str(tmp_path / "settings"), "--did-not-run"])
+    with pytest.raises(SystemExit) as ended:
+        gb10_drift.main()
+    assert ended.value.code == 0
+    assert "did not run to its end" in got[0][2]

@@ -3,6 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One unattended drift check: drift.yml through ansible-runner, its artifacts rotated, its outcome in one line.
 
+The line also goes by mail, to a webhook or to ntfy, if the settings name one: when a check is not clean, when it is
+clean again, and, by systemd's OnFailure, when the check itself did not run to its end.
+
 Managed by gb10.fleet. Exits with 0 clean, 2 drift, 1 unknown: a missing host, an inventory that can't be read, a
 check that ran out of time, or no ansible-playbook.
 """
@@ -12,12 +15,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
+import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 UNKNOWN = 1
 PREFIX = "drift: "
+SECONDS = 30
 
 
 def outcome(code: int, status: str, lines: list[str]) -> tuple[int, str]:
@@ -57,17 +64,62 @@ def check(settings: dict[str, Any]) -> tuple[int, str]:
         return outcome(runner.rc if runner.rc is not None else UNKNOWN, runner.status, stream.read().splitlines())
 
 
+def is_news(code: int, line: str, folder: Path) -> bool:
+    """Whether somebody is to know of it: each check that is not clean, and the first that is clean again."""
+    last = folder / "last-line"
+    before = last.read_text("utf-8") if last.exists() else ""
+    last.write_text(line if code else "", "utf-8")
+    return bool(code or before)
+
+
+def send(ways: dict[str, str], line: str, subject: str) -> list[str]:
+    """Why a way did not take the line; each way is tried. A file holds a URL, since a URL may be a secret."""
+    failed = []
+    for name, value in ways.items():
+        try:
+            if name == "mail":
+                text = f"To: {value}\nSubject: {subject}\nContent-Type: text/plain; charset=utf-8\n\n{line}\n"
+                words = ["/usr/sbin/sendmail", "-t", "-i"]
+                subprocess.run(words, input=text.encode(), check=True, timeout=SECONDS, capture_output=True)
+            else:
+                body = line if name == "ntfy_url_file" else json.dumps({"text": f"{subject}: {line}"})
+                kind = "text/plain; charset=utf-8" if name == "ntfy_url_file" else "application/json"
+                headers = {"Content-Type": kind, "Title": subject}
+                url = Path(value).read_text("utf-8").strip()
+                with urllib.request.urlopen(urllib.request.Request(url, body.encode(), headers), timeout=SECONDS):
+                    pass
+        except (OSError, ValueError, subprocess.SubprocessError) as problem:
+            failed.append(f"{name}: {getattr(problem, 'reason', None) or type(problem).__name__}")
+    return failed
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Check the fleet's drift once.")
     parser.add_argument("settings", type=Path, help="a JSON file that the role drift_timer writes")
-    settings = json.loads(parser.parse_args().settings.read_bytes())
+    parser.add_argument("--did-not-run", action="store_true", help="check nothing: send that the check did not end")
+    given = parser.parse_args()
+    settings = json.loads(given.settings.read_bytes())
+    subject = f"gb10.fleet on {socket.gethostname()}"
+    if given.did_not_run:
+        line = "drift: unknown: the check did not run to its end; see journalctl -u gb10-drift"
+        sys.exit(_sent(settings, line, subject))
     os.environ["PATH"] = f"{settings['path']}{os.pathsep}{os.environ.get('PATH', '/usr/bin')}"
     try:
         code, line = check(settings)
     except Exception as error:  # whatever it is: nobody watches, so it is reported in one line
         code, line = UNKNOWN, f"drift: unknown: {error}"
     print(line, flush=True)
+    # one without a verdict makes the service fail, and OnFailure sends that
+    if is_news(code, line, Path(settings["folder"])):
+        _sent(settings, line, subject)
     sys.exit(code)
+
+
+def _sent(settings: dict[str, Any], line: str, subject: str) -> int:
+    failed = send(settings.get("notify") or {}, line, subject)
+    for why in failed:
+        print(f"drift: no message by {why}", flush=True)
+    return UNKNOWN if failed else 0
 
 
 if __name__ == "__main__":
