@@ -221,15 +221,11 @@ def _left_out(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
     left_out = recipe["status"].get("left_out")
     if left_out:
         at = place.below("status", "left_out")
-        other_left_out = "thing" if len(left_out) == 1 else "things"
-        yield worded.warning(
-            "recipe-left-out/origin" if "origin" in recipe else "recipe-left-out",
-            at,
-            left_out=len(left_out),
-            other_left_out=other_left_out,
-            first_left_out=left_out[0],
-            name=recipe["name"],
-        )
+        things, first = f"{len(left_out)} {'thing' if len(left_out) == 1 else 'things'}", left_out[0]
+        if "origin" in recipe:
+            yield worded.warning("recipe-left-out/origin", at, things=things, first=first, name=recipe["name"])
+        else:
+            yield worded.warning("recipe-left-out/own", at, things=things, first=first)
 
 
 def _is_json(value: object) -> bool:

@@ -168,6 +168,9 @@ def on_shelf(
     recipes, findings = usable(kept, folder)
     for name, source in sources.items():
         if not is_current(kept.get(name), source):
-            row = "recipe-source/other" if name in kept else "recipe-source/none"
-            findings.append(worded.warning(row, Place(variable=VARIABLE), name=name))
+            place = Place(variable=VARIABLE)
+            if name in kept:
+                findings.append(worded.warning("recipe-source/other", place, name=name))
+            else:
+                findings.append(worded.warning("recipe-source/none", place, name=name))
     return recipes, findings
