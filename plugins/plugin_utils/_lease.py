@@ -69,9 +69,9 @@ def at_work(holder: Mapping[str, str]) -> str:
 
 def busy(host: str, holder: Mapping[str, str]) -> AnsibleAction:
     """What refuses another run, to be raised."""
-    words = {"work": at_work(holder), "person": shlex.quote(one_line(holder.get("person", "?")))}
-    text = worded.host_error("host-busy", Place(host=host), **words).sentence()
-    return refusal(text, "refused, as named above: nothing was changed")
+    person = shlex.quote(one_line(holder.get("person", "?")))
+    found = worded.host_error("host-busy", Place(host=host), work=at_work(holder), person=person)
+    return refusal(found.sentence(), "refused, as named above: nothing was changed")
 
 
 def wait(

@@ -40,8 +40,10 @@ def recovered(plan: Plan, read: Mapping[str, Iterable[Mapping[str, Any]]], key: 
     agreed = {source: next(iter(texts.values())) for source, texts in found.items() if len({*texts.values()}) == 1}
     warnings = []
     for source in sorted(found.keys() - agreed.keys()):
-        row, hosts = "recover-lost/hosts" if found[source] else "recover-lost/file", ", ".join(found[source])
-        warnings.append(worded.warning(row, source, path=source, hosts=hosts))
+        if hosts := ", ".join(found[source]):
+            warnings.append(worded.warning("recover-lost/hosts", source, path=source, hosts=hosts))
+        else:
+            warnings.append(worded.warning("recover-lost/file", source, path=source))
     for source in sorted(agreed):
         if plan["gateway"] and source == plan["gateway"]["clients"]:
             programs = [client["client"] for client in plan["clients"]] or ["recovered"]
