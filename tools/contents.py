@@ -59,13 +59,24 @@ def plugins_and_roles() -> str:
     return "\n" + "\n".join(tables) + "\n"
 
 
+_TWO_QUARTERS = 6  # in months
+
+
+def _known(status: dict[str, object], newest: str) -> str:
+    """A recipe's state and month. newest: the day of the newest recipe, by which two quarters are counted."""
+    months = [12 * int(day[:4]) + int(day[5:7]) for day in (newest, str(status["when"]))]
+    old = ", more than two quarters old" if months[0] - months[1] > _TWO_QUARTERS else ""
+    return f"{status['state']} {str(status['when'])[:7]}{old}"
+
+
 def recipes() -> str:
     """The generated part of docs/reference/models.md."""
     rows = ["| recipe | what it is | hosts | known as |", "|---|---|---|---|"]
-    for path in sorted((ROOT / "recipes").glob("*.yml")):
-        recipe = yaml.safe_load(path.read_text("utf-8"))
+    found = [yaml.safe_load(path.read_text("utf-8")) for path in sorted((ROOT / "recipes").glob("*.yml"))]
+    newest = max(str(recipe["status"]["when"]) for recipe in found)
+    for recipe in found:
         hosts = " or ".join(map(str, recipe.get("host_counts", [1])))
-        rows.append(f"| {recipe['name']} | {recipe['summary']} | {hosts} | {recipe['status']['state']} |")
+        rows.append(f"| {recipe['name']} | {recipe['summary']} | {hosts} | {_known(recipe['status'], newest)} |")
     return "\n".join(["", *rows, "", ""])
 
 

@@ -279,9 +279,11 @@ def test_each_term_of_a_shipped_configuration_is_shown_by_a_start() -> None:
 # What no recorded start shows, by the shipped recipes that have it; the page names both.
 UNSHOWN = {
     "encoder of the second runner": (
-        *("diffusiongemma-26b-a4b-it-nvfp4", "qwen3.6-27b-fp8-dflash", "qwen3.8-27b-nvfp4-dflash2"),
+        *("diffusiongemma-26b-a4b-it-nvfp4", "glm-5.3-flash-nvfp4", "qwen3.6-27b-fp8-dflash"),
+        *("qwen3.8-27b-nvfp4-dflash2", "qwen3.8-flash-next-nvfp4", "qwen3.8-flash-next-nvfp4-pair"),
     ),
     "layers that a drafter reads": (
+        *("deepseek-v4-flash-0731", "deepseek-v4-flash-vision-exp", "minimax-m3-nvfp4"),
         *("nemotron-3.5-lightning-30b-a3b-nvfp4", "qwen3.6-27b-fp8-dflash", "qwen3.6-35b-a3b-dflash"),
         *("qwen3.6-35b-a3b-fp8-dflash", "qwen3.6-35b-a3b-nvfp4-dflash", "qwen3.8-27b-nvfp4-dflash2"),
     ),

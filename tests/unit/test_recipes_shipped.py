@@ -24,7 +24,15 @@ LIBRARY, FINDINGS = load_all([SHIPPED_RECIPES])
 SIZED = {"max_model_len": 8192, "max_num_seqs": 1, "kv_cache_dtype": "fp8", "tensor_parallel_size": 4}
 RECIPES = sorted(LIBRARY.recipes.values(), key=lambda recipe: recipe.name)
 OF_VLLM = [recipe for recipe in RECIPES if recipe.data["engine"] == "vllm"]
+# Their tags move, and nobody has published which vLLM these hold today.
+MOVING = {"eugr/spark-vllm-b12x:latest", "eugr/spark-vllm:latest"}
 EXPECTED = {
+    "deepseek-v4-flash-0731",
+    "deepseek-v4-flash-vision-exp",
+    "glm-5.3-flash-nvfp4",
+    "minimax-m3-nvfp4",
+    "qwen3.8-flash-next-nvfp4",
+    "qwen3.8-flash-next-nvfp4-pair",
     "bge-base-en-v1.5",
     "diffusiongemma-26b-a4b-it-nvfp4",
     "gemma-4-12b-coder-mtp-nvfp4",
@@ -146,9 +154,14 @@ def test_a_publishers_code_runs_only_where_the_release_needs_it(recipe: Recipe) 
 
 
 def test_speculation_with_dflash_has_what_it_needs_on_gb10(recipe: Recipe) -> None:
-    release = parse(recipe.data["image"]["release"])
-    assert release is not None
-    if recipe.data["flags"].get("speculative-config", {}).get("method") == "dflash" and not release.since("0.28"):
+    written = recipe.data["image"]["release"]
+    release = parse(written or "")
+    assert release is not None or recipe.data["image"]["reference"] in MOVING
+    if (
+        release
+        and recipe.data["flags"].get("speculative-config", {}).get("method") == "dflash"
+        and not release.since("0.28")
+    ):
         assert recipe.data["env"]["VLLM_USE_DEEP_GEMM"] == "0"
         assert "kv-cache-dtype" not in recipe.data["flags"]
 
