@@ -64,6 +64,7 @@ INSIDE = {
     "_subjects/monitoring": "_subjects/fleet _subjects/memory_guard",
     "_subjects/phoenix": "_subjects/fleet",
     "_plan": "",
+    "_operations": "_operations/drift",
     "_operations/bundle": "_operations/drift",
     "_operations/doctor": "_operations/bench _operations/init",
     "_operations/tune": "_operations/bench",

@@ -99,7 +99,7 @@ def lost(tmp_path: Path) -> Any:
     return SimpleNamespace(slice=slice_, had=had, host=host, clients=slice_["gateway"]["clients"]["source"])
 
 
-def came_back(lost: Any, *hosts: dict[str, str]) -> dict[str, Any]:
+def recovered_from(lost: Any, *hosts: dict[str, str]) -> dict[str, Any]:
     """What a controller without any file makes of these hosts, which are given the same slice."""
     names = ("titan", "spark-2", "spark-3")[: len(hosts)]
     read = {}
@@ -111,7 +111,7 @@ def came_back(lost: Any, *hosts: dict[str, str]) -> dict[str, Any]:
 
 
 def test_what_hosts_keep_comes_back(lost: Any) -> None:
-    found = came_back(lost, lost.host)
+    found = recovered_from(lost, lost.host)
     assert found["files"].keys() == lost.had.keys()
     for source, text in lost.had.items():
         if source != lost.clients:
@@ -121,8 +121,13 @@ def test_what_hosts_keep_comes_back(lost: Any) -> None:
     assert sorted(one.rpartition("[")[2] for one in found["warnings"]) == ["recover-ca]", "recover-clients]"]
 
 
+def test_a_plan_without_the_owners_files_still_says_what_hosts_keep(tmp_path: Path) -> None:
+    slice_ = whole(tmp_path, "home")
+    assert copies(whole(tmp_path, "home", lost=("key", "clients.yml", "phoenix.key"))) == copies(slice_)
+
+
 def test_what_no_host_keeps_is_named(lost: Any) -> None:
-    found = came_back(lost, {}, {path: "damaged" for path in lost.host if "secrets" not in path})
+    found = recovered_from(lost, {}, {path: "damaged" for path in lost.host if "secrets" not in path})
     named = [one for one in found["warnings"] if "recover-lost" in one]
     assert not found["files"].keys() & {lost.clients, *(s for s in lost.had if s.endswith("phoenix.key"))}
     assert all(any(source in one for one in named) for source in lost.had.keys() - found["files"].keys())
@@ -130,7 +135,7 @@ def test_what_no_host_keeps_is_named(lost: Any) -> None:
 
 def test_of_hosts_that_differ_none_counts(lost: Any) -> None:
     path = lost.slice["tls"]["path"]
-    found = came_back(lost, lost.host, lost.host, lost.host | {path: "another\n"})
+    found = recovered_from(lost, lost.host, lost.host, lost.host | {path: "another\n"})
     assert found["files"].keys() == lost.had.keys() - {lost.slice["tls"]["source"]}
     assert any("titan, spark-2, spark-3 keep different texts" in one for one in found["warnings"])
 

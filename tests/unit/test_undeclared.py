@@ -177,8 +177,11 @@ def test_the_ranks_of_a_service_are_in_its_supervisors_file(tmp_path: Path, cont
 OF_AN_INVENTORY = {"services", "gateway", "monitoring", "phoenix", "peer_access"}
 
 
-def whole(tmp_path: Path, name: str) -> dict[str, Any]:
-    """The slice of titan in a plan of all that can be declared for it, by the name of the inventory."""
+def whole(tmp_path: Path, name: str, lost: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The slice of titan in a plan of all that can be declared for it, by the name of the inventory.
+
+    lost: files of the owner's that the plan does not find.
+    """
     declared = inventory(tmp_path, {"host": "titan"}, hosts=["titan"])
     key = "0123456789abcdef" * 4
     for file, text in (("phoenix.key", key), ("clients.yml", f"someone: sk-{key}")):
@@ -190,8 +193,10 @@ def whole(tmp_path: Path, name: str) -> dict[str, Any]:
             "fleet_gateway": {"hosts": ["titan"], "keys_file": "clients.yml"},
             "fleet_phoenix": {"host": "titan", "listen": "10.0.0.1", "secret_file": "phoenix.key"},
         }
+    for missing in lost:
+        (tmp_path / missing).unlink()
     plan = plan_fleet(declared, LIBRARY, OF_RECIPES)
-    assert not [row for row in plan["findings"] if row["severity"] == "error"]
+    assert len([row for row in plan["findings"] if row["severity"] == "error"]) == len(lost)
     found: dict[str, Any] = plan["hosts"]["titan"]
     return found
 

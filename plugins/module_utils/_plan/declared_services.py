@@ -17,6 +17,7 @@ from .._base.forms import forms
 from .._base.gb10 import facts
 from .._base.place import Place, shown
 from .._base.schema import check
+from .._base.secret_files import drops
 from .._base.sizes import quantity
 from .._engines.declaration import ServiceData
 from .._engines.placed import Host
@@ -89,7 +90,7 @@ def read_services(
                 *_tls(replica, own, hosts, folder, tls),
             ]
             findings += [problem for problem in of_one if problem not in findings]
-            if not any(problem.severity == "error" for problem in of_one):
+            if not any(map(drops, of_one)):
                 usable[replica] = own
     return usable, [*findings, *_port_clashes(usable)]
 

@@ -14,6 +14,7 @@ from ..._base import worded
 from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._base.schema import Spec, check
+from ..._base.secret_files import drops
 from ..._base.slice import Api, ListenRow, Slice
 from ..._engines.decided import Decided
 from ..._engines.declaration import ServiceData
@@ -183,7 +184,7 @@ def declare(
             problems = [*subject.decide(settings, replace(context, fleet=built_on))]
             claims = subject.claims(settings, context.hosts)
             problems += _taken_twice(claims.ports, taken)
-            if not any(problem.severity == "error" for problem in problems):
+            if not any(map(drops, problems)):
                 declared[subject.name] = settings
                 claimed.append(claims)
                 taken = {**taken, **{(port.host, port.port): port.place.text for port in claims.ports}}
