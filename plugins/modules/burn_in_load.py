@@ -4,7 +4,7 @@
 DOCUMENTATION = r"""
 module: burn_in_load
 short_description: Keep a host's GPU busy for a minute, and read what it shows
-version_added: 1.0.0
+version_added: 0.2.0
 description:
   - Sends requests to the service whose endpoint is on this host, by the load generator of its own image. Where nothing
     serves, one of the images multiplies in a container that ends by itself and is removed.
@@ -17,9 +17,7 @@ options:
     type: dict
     required: true
 attributes:
-  action:
-    description: What a host answers is checked on the controller.
-    support: full
+  action: {description: What a host answers is checked on the controller., support: full}
 """
 
 EXAMPLES = r"""
@@ -29,12 +27,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-by:
-  description: The service or the image that worked; empty where another host's endpoint did.
-  type: str
-rows:
-  description: Use, clock, power and heat of the GPU, each second.
-  type: list
+by: {description: The service or the image that worked; empty where another host's endpoint did., type: str}
+rows: {description: "Use, clock, power and heat of the GPU, each second.", type: list}
 figures:
   description: Tokens, multiplications and copied bytes a second, and how many products were wrong.
   type: dict
@@ -44,7 +38,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.work import work
+
+from ..module_utils._operations.bench.work import work
 
 
 def main() -> None:

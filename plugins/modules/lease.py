@@ -16,14 +16,8 @@ options:
     description: C(run) of M(gb10.fleet.plan). After a wait, a run that would undo the other one is refused.
     type: dict
     default: {}
-  holder:
-    description: Who takes it. The action fills it in.
-    type: dict
-    default: {}
-  instead_of:
-    description: C(token) of the run that is over. The action fills it in.
-    type: str
-    default: ""
+  holder: {description: Who takes it. The action fills it in., type: dict, default: {}}
+  instead_of: {description: C(token) of the run that is over. The action fills it in., type: str, default: ""}
 """
 
 EXAMPLES = r"""

@@ -49,11 +49,8 @@ class Engine(ABC):
         """What an image's name is known for: ``reference``, and where known ``family`` and ``release``."""
         for pattern, family, release in self.spec.images:
             if found := re.fullmatch(str(pattern), reference):
-                return {
-                    "reference": reference,
-                    "family": family,
-                    "release": release or found.groupdict().get("release"),
-                }
+                named = release or found.groupdict().get("release")
+                return {"reference": reference, "family": family, "release": named}
         return {"reference": reference}
 
     def propose(
