@@ -121,7 +121,7 @@ def test_what_hosts_keep_comes_back(lost: Any) -> None:
     assert sorted(one.rpartition("[")[2] for one in found["warnings"]) == ["recover-ca]", "recover-clients]"]
 
 
-def test_a_plan_without_the_owners_files_still_says_what_hosts_keep(tmp_path: Path) -> None:
+def test_a_plan_without_the_owners_files_names_what_hosts_keep(tmp_path: Path) -> None:
     slice_ = whole(tmp_path, "home")
     assert copies(whole(tmp_path, "home", lost=("key", "clients.yml", "phoenix.key"))) == copies(slice_)
 
