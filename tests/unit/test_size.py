@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # Lines of all files that git tracks under plugins/.
-MOST = 78_450
+MOST = 78_000
 
 
 def test_plugins_grow_only_by_a_commit_with_its_reason() -> None:
