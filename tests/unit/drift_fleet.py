@@ -142,6 +142,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         "json": {one.path: dict(one.settings) for one in managed_json(mine)},
         "netplan": [],
         "last_run": {},
+        "lease": {},
         "our_units": [
             {"unit": one["unit"], "inventory": plan["inventory"], "ranks": one.get("ranks", 1), "unproved": False}
             for one in (*mine["services"], *([mine["gateway"]] if mine["gateway"] else []))

@@ -136,9 +136,10 @@ def test_what_a_part_needs_always_runs() -> None:
 
 
 def test_only_a_whole_run_removes_what_was_replaced() -> None:
-    last = plays("site")[-1]
-    for task in last["tasks"]:
+    *removals, refusal = plays("site")[-1]["tasks"]
+    for task in removals:
         assert "tags" not in task and task["when"].endswith("and not __unproved")
+    assert refusal["when"] == "ansible_check_mode" and "errors" in refusal["gb10.fleet.findings"]
 
 
 OF = "expected of firewall, gateway"
