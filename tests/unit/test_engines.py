@@ -233,7 +233,6 @@ EXCEPTIONS = {
     f"{UTIL}/_base/findings.py": "an example in a docstring",
     f"{UTIL}/_engines/environment.py": "the source of a variable",
     f"{UTIL}/_operations/init": "what runs on a host that has none of our services",
-    f"{UTIL}/_subjects/fabric/declared.py": "the source of a fact",
     f"{UTIL}/_subjects/firewall/plan.py": "why ranks listen everywhere",
     f"{UTIL}/_subjects/gateway/haproxy.py": "the source of a list of routes",
     f"{UTIL}/_stores/images": "examples of image references",

@@ -71,6 +71,7 @@ GATEWAY = {
     "unit": SERVICE["unit"],
     "unread": ["/etc/gb10-fleet/gateway/clients.map"],
     "leftovers": ["/etc/gb10-fleet/gateway/keys/former.map"],
+    "twins": [],
     "holds": {"m-tiny": "rollout-of-pair"},
     "address": None,
     "servers": {"m-tiny": {"pair": {"up": True, "status": "UP", "running": 1, "waiting": 0}}},

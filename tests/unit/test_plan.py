@@ -99,7 +99,7 @@ def test_a_mistake_in_a_service_is_an_error(services: dict[str, Any], rule: str)
 @pytest.mark.parametrize(
     ("name", "words", "other"),
     [
-        ("glm-5.3-flash", "write model: organisation/name", 'write "'),
+        ("glm-5.9-flash", "write model: organisation/name", 'write "'),
         ("my-model", "docs/reference/models.md lists the recipes", "minimax"),
         ("gpt-oss-120", 'write "gpt-oss-120b"', "docs/"),
     ],

@@ -484,6 +484,7 @@ BY_HAND = [
 
 # What no edit of a fleet or a recipe is a remedy of, and where it is looked at.
 ELSEWHERE = {
+    "a folder of recipes beside the inventory, fetched: test_recipe_sources, tests/models": ("recipe-source",),
     "hosts that have something else, relocked or given the same: test_lock": ("lock-differs", "lock-hosts-differ"),
     "a file of a recipe's folder and its sum, corrected: test_recipe": ("recipe-overlay-changed",),
     "a host, before or while it is changed, its settings typed: test_doctor, test_kernel_settings": (

@@ -36,7 +36,7 @@ def test_each_host_of_each_replica_keeps_it() -> None:
     content = found["spark-2"][layout.taken_back("chat-b")]["content"]
     record = json.loads(content)
     assert (record["definition"], record["of"], record["at"]) == ("b" * 64, "chat-a", AT)
-    assert record["why"].startswith("the image starts?no engine?[2J") and len(record["why"]) == 600
+    assert record["why"].startswith("the image starts no engine?[2J") and len(record["why"]) == 600
     assert forgotten(["chat-a"]) == {layout.taken_back("chat-a"): {"mode": "0600", "content": None}}
 
 

@@ -34,13 +34,14 @@ def others_may_read(rule: str, place: Place, path: Path) -> Iterator[Finding]:
         yield warning(rule, place, found=found, expected="mode 0600", remedy=f"chmod 600 {path}")
 
 
-# A plan with such an error is refused, and has the part all the same: a new controller learns from it what hosts keep.
+# A refused plan keeps a part whose secret is missing: a new controller learns from it what hosts keep.
 _NAMES = ("key-file", "gateway-keys", "client-secret", "monitoring-file", "phoenix-secret")
 
 
 def drops(problem: Finding) -> bool:
     """Whether a part with this problem is left out of the plan."""
-    return problem.severity == "error" and problem.rule.removeprefix("input-") not in _NAMES
+    missing = problem.found.startswith("no file ") and problem.rule.removeprefix("input-") in _NAMES
+    return problem.severity == "error" and not missing
 
 
 def named(

@@ -77,16 +77,8 @@ def take(
 ) -> Kept:
     """Each file as a recipe of ours. files, refused: by path what was read, and why the others were not. when: today.
     before: what was taken of this source the last time; what has not changed keeps its day."""
-    url, commit = url_of(source), source.get("commit")
-    kept: Kept = {
-        "url": url,
-        "commit": commit,
-        "folder": source["folder"],
-        "recipes": {},
-        "left_out": {},
-        "refused": {},
-    }
-    kept["refused"] |= refused
+    url, commit, folder = url_of(source), source.get("commit"), source["folder"]
+    kept: Kept = {"url": url, "commit": commit, "folder": folder, "refused": {**refused}, "recipes": {}, "left_out": {}}
     for file, name in _names(source["name"], sorted(files)):
         recipe, findings = _imported(files[file], name)
         wrong = [finding for finding in findings if finding.severity == "error"]
@@ -123,7 +115,7 @@ def _imported(content: bytes, name: str) -> tuple[RecipeData | None, list[Findin
 
 
 def _short(finding: Finding, name: str) -> str:
-    place = finding.place.removeprefix(f"{name}.")
+    place = finding.at.thing.removeprefix(f"{name}.")
     bare = finding.rule in ("import-left-out", "import-secret") or not finding.found
     return one_line(place if bare else f"{place}: {finding.found}", 60)
 

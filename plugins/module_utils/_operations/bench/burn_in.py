@@ -4,7 +4,7 @@ what it has shown since."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from ..._base import worded
 from ..._base.findings import Finding, ordered
@@ -22,6 +22,12 @@ _PROMPTS, _ANSWER, _AT_ONCE, _SECONDS, _LOADED = (64, 2048), 256, (4, 16), 60, 5
 # Of the 273 GB/s and 125 TFLOPS (bf16) of its data sheet; the clock may be capped, and a copy never reaches all.
 _LEAST = {"gb_s": 120.0, "tflops": 40.0}
 _WHAT = ("use", "clock", "power", "heat")
+
+
+class Minute(TypedDict):
+    by: str
+    rows: list[list[float]]
+    figures: dict[str, float]
 
 
 def burn_in_order(plan: Plan, host: str, image: str, program: str) -> dict[str, Any]:
@@ -44,7 +50,7 @@ def burn_in_verdict(
     host: str,
     before: Mapping[str, Any],
     after: Mapping[str, Any] | None,
-    minutes: Sequence[Mapping[str, Any]],
+    minutes: Sequence[Minute],
     most: int,
 ) -> dict[str, Any]:
     """``{verdict, found, figures, by, rows}`` for the page. before, after: `host_info`'s states; None where the host no
@@ -64,14 +70,14 @@ def burn_in_verdict(
     }
 
 
-def _row(minute: Mapping[str, Any]) -> dict[str, str]:
+def _row(minute: Minute) -> dict[str, str]:
     """The least, the middle and the most of what the GPU has shown, and what was done."""
     columns = zip(_WHAT, zip(*minute["rows"], strict=True), strict=False)
     shown = {name: f"{min(column):.0f} {median(column):.0f} {max(column):.0f}" for name, column in columns}
     return shown | {name: f"{value:.1f}" for name, value in sorted(minute["figures"].items())}
 
 
-def _under_load(at: Place, minutes: Sequence[Mapping[str, Any]], most: int) -> Iterator[Finding]:
+def _under_load(at: Place, minutes: Sequence[Minute], most: int) -> Iterator[Finding]:
     if len(minutes) < most:
         yield worded.host_error("burn-in-ended", at, minute=len(minutes) + 1, asked=most)
     use = [row[0] for minute in minutes for row in minute["rows"]]
@@ -88,7 +94,7 @@ def _under_load(at: Place, minutes: Sequence[Mapping[str, Any]], most: int) -> I
             )
 
 
-def _summed(minutes: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _summed(minutes: Sequence[Minute]) -> dict[str, float]:
     """The middle of each figure, and the sum of wrong products."""
     values: dict[str, list[float]] = {}
     for name, value in (figure for minute in minutes for figure in minute["figures"].items()):
@@ -97,7 +103,7 @@ def _summed(minutes: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _since(
-    plan: Plan, host: str, before: Mapping[str, Any], after: Mapping[str, Any], minutes: Sequence[Mapping[str, Any]]
+    plan: Plan, host: str, before: Mapping[str, Any], after: Mapping[str, Any], minutes: Sequence[Minute]
 ) -> State:
     """The later reading with the figures of the load in place of the moment's, and without what was there before."""
     rows = [row for minute in minutes for row in minute["rows"] if len(row) == len(_WHAT)]

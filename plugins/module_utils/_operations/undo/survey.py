@@ -193,7 +193,8 @@ def _folders(keep: Iterable[str]) -> Iterator[RemovalStep]:
 def locks() -> list[Path]:
     """What a run that finds nothing leaves as well: no difference, and gone at its end."""
     found = Path("/run").glob("gb10-*")
-    return [path for path in found if path.suffix == ".lock" or {*_names(path)} == {LOCKS.name}]
+    left = {LOCKS.name, Path(layout.LEASE).name}
+    return [path for path in found if path.suffix == ".lock" or (path.is_dir() and left.issuperset(_names(path)))]
 
 
 def _names(folder: Path) -> list[str]:

@@ -81,8 +81,8 @@ def decide(clients: dict[str, Client], context: DeclareContext) -> Iterator[Find
 
 
 def _known_keys(gateway: GatewayDeclared | None) -> Collection[str] | None:
-    """The names in the gateway's file of keys; None where ansible-vault has to decrypt it first."""
-    if gateway is None:
+    """The names in the gateway's file of keys; None where it is missing, or encrypted by ansible-vault."""
+    if gateway is None or not Path(gateway["keys_file"]).is_file():
         return None
     content = secret_files.read(Path(gateway["keys_file"]), _MOST_BYTES)
     return None if content is None else names_of(content.decode("utf-8", "replace"))
