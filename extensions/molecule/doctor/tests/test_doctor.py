@@ -188,7 +188,7 @@ def findings(shown: str, host: str) -> dict[tuple[str, str], list[str]]:
     """What doctor's text says of a host: the remedies by (severity, rule)."""
     found: dict[tuple[str, str], list[str]] = {}
     for severity, rule, rest in re.findall(
-        rf"^(error|warning): {host}: .* \[(.+)\]\n((?:    .*\n)+)", shown, re.MULTILINE
+        rf"^(error|warning): (?:[\w-]+, )*{host}(?:, [\w-]+)*(?:: .*)? \[(.+)\]\n((?:    .*\n)+)", shown, re.MULTILINE
     ):
         found.setdefault((severity, rule), []).append(rest)
     return found
