@@ -27,10 +27,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-by: {description: The service or the image that worked; empty where another host's endpoint did., type: str}
-rows: {description: "Use, clock, power and heat of the GPU, each second.", type: list}
+by: {description: The service or image that worked; empty if it lies on another host., returned: success, type: str}
+rows: {description: "Use, clock, power and heat of the GPU, each second.", returned: success, type: list}
 figures:
   description: Tokens, multiplications and copied bytes a second, and how many products were wrong.
+  returned: success
   type: dict
 """
 
