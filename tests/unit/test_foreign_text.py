@@ -15,7 +15,9 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import harmless, one_line, shell_word
 from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.judge import foreign_remedy
-from mypy import api
+
+# the newest ansible-core is tried without it
+api = pytest.importorskip("mypy.api")
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
