@@ -15,7 +15,7 @@ from ..module_utils._base.faults import fault_of
 from ..module_utils._base.received import one_line
 from ..module_utils._base.schema import Spec
 from ..module_utils._host.probe.answer import read_answer
-from ..plugin_utils._bounded import bounded
+from ._bounded import bounded
 
 # What an answer may take while it comes, and is read as JSON: enough for many times the largest that is taken.
 MEMORY_BYTES = 512 << 20

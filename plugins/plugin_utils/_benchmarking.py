@@ -11,8 +11,8 @@ from ansible.errors import AnsibleActionFail
 from ..module_utils._engines.registry import ENGINES
 from ..module_utils._operations.bench.form import ANSWER, NotWholeError, measured
 from ..module_utils._operations.bench.sweep import Point
-from ..plugin_utils._asking import Asking, NoAnswerError, as_read
-from ..plugin_utils._screen import show
+from ._asking import Asking, NoAnswerError, as_read
+from ._screen import show
 
 _MODULE = "gb10.fleet.bench_load"
 # What an action that measures answers in check mode.

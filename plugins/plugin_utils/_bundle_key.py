@@ -15,7 +15,7 @@ from ..module_utils._base.own_files import replace_file
 from ..module_utils._operations.bundle.folder import Bundle
 from ..module_utils._operations.bundle.manifest import KEY
 from ..module_utils._operations.bundle.signature import new_key, public_part
-from ..plugin_utils._kept_secret import keep
+from ._kept_secret import keep
 
 _SECRET, _PUBLIC, _USED = ".fleet/keys/bundle.key", ".fleet/bundle.gpg", ".fleet/bundle.json"
 

@@ -9,7 +9,7 @@ from ..module_utils._base.faults import Fault, fault_of
 from ..module_utils._base.slice import Slice
 from ..module_utils._operations.drift.managed import managed_files
 from ..module_utils._operations.drift.secrets import compared
-from ..plugin_utils._certificates import described
+from ._certificates import described
 
 
 def with_comparisons(

@@ -19,8 +19,8 @@ from ..module_utils._base import layout, worded
 from ..module_utils._base.place import Place
 from ..module_utils._base.received import one_line
 from ..module_utils._base.schema import Spec
-from ..plugin_utils._screen import is_first, refusal, show
-from ..plugin_utils._who import person
+from ._screen import is_first, refusal, show
+from ._who import person
 
 _TEXTS: Spec = {"type": "map", "required": True, "values": {"type": "str"}}
 HOLDER: Spec = {"type": "map", "options": {"holder": _TEXTS, "last_run": _TEXTS}}

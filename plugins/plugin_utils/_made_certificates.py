@@ -11,8 +11,8 @@ from ..module_utils._base import worded
 from ..module_utils._base.findings import Finding, FleetError
 from ..module_utils._base.own_files import replace_file
 from ..module_utils._base.staging import held
-from ..plugin_utils._certificates import Pair, authority, described, is_issued, issued, new_key
-from ..plugin_utils._kept_secret import keep, make_folder
+from ._certificates import Pair, authority, described, is_issued, issued, new_key
+from ._kept_secret import keep, make_folder
 
 _PATIENCE_S = 60
 

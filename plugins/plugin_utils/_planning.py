@@ -17,7 +17,7 @@ from ..module_utils._plan.inventory_files import inventory_folder, not_inventori
 from ..module_utils._plan.models import unread_models, wanted_files
 from ..module_utils._plan.sources import Inventory, InventoryHost, Sources, read_sources
 from ..module_utils._stores.weights.hub_api import HubApi
-from ..plugin_utils._screen import show, warn
+from ._screen import show, warn
 
 # The hosts that `try` took into its run, whose inventory holds nobody else's but the controller.
 TRIED = "fleet_tried"

@@ -15,7 +15,7 @@ from typing import Any
 from ..module_utils._base.gb10 import ROOT
 from ..module_utils._base.own_files import replace_file
 from ..module_utils._operations.pull.published import MOST_BYTES, NAMESPACE, SIGNER
-from ..plugin_utils._kept_secret import make_folder
+from ._kept_secret import make_folder
 
 # What a run on a host reads of the collection. An installed one has MANIFEST.json, a clone galaxy.yml.
 _CONTENT = ("plugins", "roles", "playbooks", "data", "recipes", "meta", "galaxy.yml", "MANIFEST.json")

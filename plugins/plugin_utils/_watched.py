@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._base import worded
 from ..module_utils._base.place import Place
 from ..module_utils._base.staging import progress_line
-from ..plugin_utils._screen import fitted, is_brief, is_first, show
+from ._screen import fitted, is_brief, is_first, show
 
 _LOOK_SECONDS = 3
 _LIMIT_SECONDS = 7 * 24 * 3600

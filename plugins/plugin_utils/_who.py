@@ -13,8 +13,8 @@ import yaml
 from ..module_utils._base.gb10 import ROOT
 from ..module_utils._base.staging import account
 from ..module_utils._plan.preflight.earlier import FORM, Lag, goes_back
-from ..plugin_utils._git import git
-from ..plugin_utils._screen import refusal
+from ._git import git
+from ._screen import refusal
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
