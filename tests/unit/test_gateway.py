@@ -428,7 +428,7 @@ def test_one_of_several_gateways_has_the_floating_address(folder: Path) -> None:
     lines = [line.strip() for line in part["files"][reading.ADDRESS_CONFIG]["content"].splitlines()]
     assert {"priority 199", "nopreempt", "unicast_src_ip 10.0.0.3", "10.0.0.100/32 dev enP7s7"} <= {*lines}
     assert lines[lines.index("unicast_peer {") + 1 : lines.index("unicast_peer {") + 3] == ["10.0.0.1", "}"]
-    assert (part["packages"], [*part["units"]]) == (["haproxy", "keepalived"], [*layout.GATEWAY_UNITS])
+    assert (part["packages"], [*part["units"]]) == (["haproxy", "curl", "keepalived"], [*layout.GATEWAY_UNITS])
     assert "10.0.0.100" in part["tls"]["names"]
     # both have the same files but for this one, so that a client sees no difference
     other = plan["hosts"]["titan"]["gateway"]
@@ -886,7 +886,7 @@ def test_status_names_a_machine_that_has_the_floating_address_too(folder: Path) 
 
 def test_the_floating_address_is_announced_again_and_again() -> None:
     assert "vrrp_garp_master_refresh 10" in gb10.filled(
-        "keepalived.conf", host="a", interface="e", group=1, priority=1, here="h", others="", address="x"
+        "keepalived.conf", host="a", interface="e", group=1, port=1, priority=1, here="h", others="", address="x"
     )
 
 

@@ -22,6 +22,7 @@ def config(gateway: GatewayDeclared, host: str, interface: str) -> str:
         "keepalived.conf",
         host=host,
         interface=interface,
+        port=gateway["port"],
         group=_GROUP,
         # the first one has it where all begin at once
         priority=_FIRST_PRIORITY - [*members].index(host),

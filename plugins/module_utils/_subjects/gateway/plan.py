@@ -47,7 +47,7 @@ def gateway_slice(
     return {
         "inventory": inventory,
         "address": gateway["address"],
-        "packages": ["haproxy", *(["keepalived"] if gateway["address"] else [])],
+        "packages": ["haproxy", *(["curl", "keepalived"] if gateway["address"] else [])],
         "unit": layout.GATEWAY_UNIT,
         "units": dict.fromkeys(texts, "started"),
         "files": {path: {"mode": "0644", "content": content} for path, content in sorted(written.items())},
