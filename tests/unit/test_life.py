@@ -129,6 +129,11 @@ def _batches(at: float) -> judge.Metrics | None:
     return replace(WARM, running=1, tokens=1000 + int(at / 100)) if at % 100 < 5 else None
 
 
+def _given_up(steps: int, seconds: float) -> Engine:
+    """Prompts one after the other, each given up after so many steps, of so many seconds."""
+    return Engine(lambda at: replace(WARM, running=1, kv_use=0.01 + 0.01 * (int(at / seconds) % steps)), _never)
+
+
 LIVES: dict[str, tuple[Engine, Probes]] = {
     "vllm, a prompt that takes 20 minutes": (
         Engine(lambda at: _prefill(at, 1200) if at < 1200 else replace(WARM, running=1, tokens=at), _never),
@@ -144,6 +149,8 @@ LIVES: dict[str, tuple[Engine, Probes]] = {
         Engine(lambda at: _prefill(at, HOUR, 2) if at < 900 else _prefill(at - 450, HOUR), _never),
         VLLM,
     ),
+    "vllm, three steps of 95 s each, then given up": (_given_up(3, 95), VLLM),
+    "vllm, five steps of 80 s each, then given up": (_given_up(5, 80), VLLM),
     "vllm, a prompt comes with the canary": (
         Engine(lambda at: replace(WARM, running=at > 31, kv_use=max(0.0, at - 31) / HOUR), _never),
         VLLM,

@@ -141,7 +141,8 @@ Canary = Literal["answered", "silent", "refused"]
 # So old the last answer to a canary may be while others' requests are computed, in looks.
 PROOF_LOOKS = 4
 # So often the KV gauge has to rise before it counts: once or twice it does for a request that is let in and then hangs.
-_RISES = 3
+# Twice by the same, within so small a part of it: a long prompt is read in equal parts.
+_RISES, _EQUAL = 3, 0.05
 # Of the time for a step: a change after so long a standstill is the end of a long step, whoever joined or went.
 _LONG_STEP = 1 / 3
 
@@ -173,20 +174,21 @@ class Look:
 @dataclass(frozen=True)
 class Life:
     """at: when the endpoint last proved itself. began: no later the step began that is computed now. rises: of the KV
-    gauge since it proved itself, for the same requests. fell: the gauge fell since then, so that its rises may be other
-    clients' prompts. moved: when anything last changed, or may have. waits: since it proved itself, a canary has had no
-    answer."""
+    gauge since it proved itself, for the same requests; rose: by how much at the last one. fell: the gauge fell since
+    then, so that its rises may be other clients' prompts. moved: when anything last changed, or may have. waits: since
+    it proved itself, a canary has had no answer."""
 
     at: float
     began: float
     rises: int = 0
+    rose: float = 0.0
     fell: bool = False
     moved: float = 0.0
     waits: bool = False
 
     @classmethod
-    def proved(cls, at: float, rises: int = 0) -> "Life":
-        return cls(at, at, rises, moved=at)
+    def proved(cls, at: float, rises: int = 0, rose: float = 0.0) -> "Life":
+        return cls(at, at, rises, rose, moved=at)
 
 
 def parse_metrics(text: str, names: Names) -> Metrics:
@@ -213,7 +215,7 @@ def liveness(life: Life, before: Look, now: Look, probes: Probes) -> tuple[Verdi
     Tokens move by computing alone. Engines write their gauges after a step alone, so that a change after a long
     standstill is the end of a step, and the next one has its time. In a long prefill, of which some count no token
     before its end, the KV gauge rises. It moves as well when clients come and go, and once for a step that hangs, so
-    that one rise is a reason to wait for the next one, and only several are a proof.
+    that one rise is a reason to wait for the next one, and only several are a proof, or two equal ones.
     Requests that run or wait prove nothing, nor does processor time: ranks that wait for each other spin. While
     processes work, one step may take `patience_s`, since a canary would only queue behind it. An endpoint without
     requests proves itself by a canary, as does one that refuses its metrics. Late metrics may be a long step, or a
@@ -229,13 +231,13 @@ def liveness(life: Life, before: Look, now: Look, probes: Probes) -> tuple[Verdi
     joined, rose = now.metrics.running - before.metrics.running, now.metrics.kv_use - before.metrics.kv_use
     if joined or rose:
         rises = life.rises + 1 if rose > 0 and not joined else 0
-        if rises >= _RISES:
-            return "alive", Life.proved(now.at, rises)
+        if rises >= _RISES or (rises > 1 and abs(rose - life.rose) <= _EQUAL * rose):
+            return "alive", Life.proved(now.at, rises, rose)
         long_step = before.at - life.moved >= _LONG_STEP * probes.patience_s
         fell = not long_step and (life.fell or rose < 0)
         began = life.at if fell else now.at if long_step or rose > 0 else life.began
         moved = now.at if before.silent_since is None else before.silent_since
-        life = replace(life, began=began, rises=rises, fell=fell, moved=moved)
+        life = replace(life, began=began, rises=rises, rose=rose, fell=fell, moved=moved)
         if rose > 0 or long_step:
             return _waits(life, now, probes), life
     return ("canary" if idle else _standing(life, before, now, probes)), life
@@ -252,10 +254,8 @@ def _standing(life: Life, before: Look, now: Look, probes: Probes) -> Verdict:
 
 def _waits(life: Life, now: Look, probes: Probes) -> Verdict:
     """Silence hides the end of a step: the next metrics show whether there was one, or it is itself longer than one."""
-    over = now.at - now.took_s - life.began > probes.patience_s
-    if now.silent_since is not None:
-        over = now.at - max(life.began, now.silent_since) > probes.patience_s
-    return "hung" if over else "patient"
+    since = life.began + now.took_s if now.silent_since is None else max(life.began, now.silent_since)
+    return "hung" if now.at - since > probes.patience_s else "patient"
 
 
 def after_canary(
