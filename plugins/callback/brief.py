@@ -3,7 +3,7 @@
 DOCUMENTATION = r"""
 name: brief
 type: stdout
-short_description: What a run does, a line a play
+short_description: The plays and results of a run, a line a play
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:

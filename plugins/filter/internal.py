@@ -28,7 +28,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: What the function returns.
+  description: The function's return value.
   type: raw
 """
 

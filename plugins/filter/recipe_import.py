@@ -7,7 +7,7 @@ version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads recipes of spark-vllm-docker (eugr, version 1) and of sparkrun (version 2).
-  - What can't be carried over is reported, such as patches of the image and what the plan decides itself.
+  - The parts that can't be carried over are reported, such as patches of the image and the plan's own decisions.
 positional: _input, name
 options:
   _input: {description: "The recipe's text, or what YAML makes of it.", type: raw, required: true}

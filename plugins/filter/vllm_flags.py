@@ -10,7 +10,7 @@ description:
   - Fails for a service or a host that the plan does not have, and for a service of another engine.
 positional: _input, service, host
 options:
-  _input: {description: What M(gb10.fleet.plan) returned., type: dict, required: true}
+  _input: {description: The result of M(gb10.fleet.plan)., type: dict, required: true}
   service: {description: The service's name., type: str, required: true}
   host: {description: "One of its hosts. Without it, the first of them, which answers the clients.", type: str}
 """

@@ -7,7 +7,7 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Looks in the same places as M(gb10.fleet.init_hosts), which are NVIDIA Sync's list, ssh's files, the neighbour table
     and answers to one multicast question. Logs in with a key, and takes each machine that has the GPU of a GB10.
-  - Asks nothing, changes nothing, and keeps no host key. Whoever is left out is named by a warning with its remedy.
+  - Asks nothing, changes nothing, and keeps no host key. A warning names each machine left out, with its remedy.
   - Each host has C(ansible_host), and C(gb10_maker), C(gb10_product), C(gb10_ota), C(gb10_memory_gib), C(gb10_mac).
     C(fleet_host.memory_kib) is set where the memory is not that of the usual machine.
   - Its file ends in C(gb10.yml) or C(gb10.yaml). With O(cache) Ansible's own cache keeps what was found.
@@ -26,7 +26,7 @@ options:
     elements: str
     default: []
   user:
-    description: The account there, where ssh's files don't say another one than this account's name.
+    description: The account there, unless ssh's files give another account than this account's name.
     type: str
     default: ""
 """

@@ -10,7 +10,7 @@ description:
 options:
   service: {description: A service in C(services) of the host's slice of the plan., type: dict, required: true}
   question:
-    description: What is asked. Without it the variable C(question) is taken as it was typed, braces included.
+    description: The question. Without it the variable C(question) is taken as it was typed, braces included.
     type: str
   spoken: {description: The tokens a second that others report., type: float}
   endpoint:
@@ -31,7 +31,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-answer: {description: What the model says., returned: success, type: str}
+answer: {description: The model's answer., returned: success, type: str}
 first_s: {description: Seconds to the first token., returned: success, type: float}
 speed:
   description: Tokens a second after the first; V(null) for an answer of one token.

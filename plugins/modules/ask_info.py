@@ -24,7 +24,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-answer: {description: What the model says., returned: success, type: str}
+answer: {description: The model's answer., returned: success, type: str}
 first_s: {description: Seconds to the first token., returned: success, type: float}
 speed:
   description: Tokens a second after the first; V(null) for an answer of one token.

@@ -11,13 +11,13 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
 attributes:
   check_mode: {description: "Says what would be measured, and keeps nothing.", support: full}
-  diff_mode: {description: "What is kept is new, so there is no diff.", support: none}
+  diff_mode: {description: "The results are new, so there is no diff.", support: none}
 options:
   plan: {description: C(plan) of M(gb10.fleet.plan)., type: dict, required: true}
   service: {description: A service., type: str, required: true}
   against:
-    description: What it is compared with, another service or itself (measured in turns with it), or the name of an
-      earlier run.
+    description: The other side of the comparison, another service or itself (measured in turns with it), or the name of
+      an earlier run.
     type: str
     default: ""
   profile:
@@ -37,37 +37,37 @@ options:
     elements: str
     default: []
   prompts:
-    description: Lengths of prompts in tokens, each measured alone; 512 and 8192, with V(owner) 2048 where it is left
-      out.
+    description: Lengths of prompts in tokens, each measured by itself; 512 and 8192, with V(owner) 2048 where it is
+      left out.
     type: list
     elements: int
   concurrency:
-    description: How many requests at the same time, each measured with the shortest prompt; 4 and 16 where it is left
+    description: Numbers of requests at the same time, each measured with the shortest prompt; 4 and 16 where it is left
       out. Not with V(owner).
     type: list
     elements: int
   rates:
-    description: How many requests come in a second, whether or not earlier ones are answered; each measured with the
-      shortest prompt. Not with V(owner).
+    description: Numbers of requests that come in a second, whether or not earlier requests are answered; each measured
+      with the shortest prompt. Not with V(owner).
     type: list
     elements: float
     default: []
   depths:
-    description: How many tokens come before the shortest prompt that all requests of a run have in common, as an
-      earlier conversation; a prefix cache holds them. With V(owner) they are read anew, and each length of a prompt is
+    description: Numbers of tokens that all requests of a run have in common before the shortest prompt, as an earlier
+      conversation; a prefix cache holds them. With V(owner) the engine reads them again, and each length of a prompt is
       measured with each, 0 to 32768 where it is left out.
     type: list
     elements: int
   images:
-    description: Sizes of an image in each request, C(WIDTHxHEIGHT), each measured alone and with each O(concurrency).
-      Not with V(owner).
+    description: Sizes of an image in each request, C(WIDTHxHEIGHT), each measured by itself and with each
+      O(concurrency). Not with V(owner).
     type: list
     elements: str
     default: []
   answer: {description: "Tokens of each answer; 128, with V(owner) 32 where it is left out.", type: int}
   rounds:
-    description: How often each point is measured, at least 4; one more warms up. From 9 on twelve figures have an
-      interval by ranks, too.
+    description: The number of measurements of each point, at least 4; a further round warms up. From 9 on, twelve
+      figures also have an interval by ranks.
     type: int
     default: 10
   hosts: {description: The hosts of the run., type: list, elements: str, required: true}
@@ -93,12 +93,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 targets:
-  description: What is looked at, each with C(service), C(host), C(load) and C(owner).
+  description: The services of the benchmark, each with C(service), C(host), C(load) and C(owner).
   returned: without O(seen)
   type: list
   elements: dict
 steps:
-  description: What is measured, one after the other, each with C(side), C(service), C(host), C(point), C(round),
+  description: The measurements, one after the other, each with C(side), C(service), C(host), C(point), C(round),
     C(seed), C(load) and C(owner).
   returned: with O(seen)
   type: list

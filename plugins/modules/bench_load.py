@@ -6,18 +6,18 @@ module: bench_load
 short_description: Measure one benchmark point with the engine's own load generator
 version_added: 0.1.0
 description:
-  - Runs the load generator of the service's own image in its container, on the host of its endpoint. Others must not
-    ask it meanwhile.
+  - Runs the load generator of the service's own image in its container, on the host of its endpoint. Other clients must
+    not ask it during the measurement.
   - Fails with a sentence where a request is not answered whole.
 extends_documentation_fragment:
   - gb10.fleet.attributes.measures
 options:
   load: {description: C(load) of one of the C(steps) of M(gb10.fleet.bench)., type: dict, required: true}
   point:
-    description: C(point) of the step; without it nothing is sent, and it says what it would measure, in check mode too.
+    description: C(point) of the step; if it is left out, or in check mode, the module only lists its measurements.
     type: dict
 attributes:
-  action: {description: What a host answers is checked on the controller., support: full}
+  action: {description: The controller checks the host's answer., support: full}
 """
 
 EXAMPLES = r"""
@@ -33,9 +33,9 @@ seen:
   description: C(image) (its id), C(kernel), C(driver) and C(model) of the service.
   returned: success
   type: dict
-figures: {description: "What was measured, by name.", returned: with O(point), type: dict}
-shown: {description: "What follows from them, by name.", returned: with O(point), type: dict}
-raw: {description: What the load generator wrote., returned: with O(point), type: dict}
+figures: {description: "The measured figures, by name.", returned: with O(point), type: dict}
+shown: {description: "The figures that follow from them, by name.", returned: with O(point), type: dict}
+raw: {description: The load generator's output., returned: with O(point), type: dict}
 """
 
 from collections.abc import Mapping, Sequence

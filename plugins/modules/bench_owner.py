@@ -44,7 +44,7 @@ seen:
   description: C(image) (its id), C(kernel), C(driver) and C(model) of the service.
   returned: success
   type: dict
-figures: {description: "What was measured, by name.", returned: with O(point), type: dict}
-shown: {description: "What follows from them, by name.", returned: with O(point), type: dict}
-raw: {description: What llama-benchy wrote., returned: with O(point), type: dict}
+figures: {description: "The measured figures, by name.", returned: with O(point), type: dict}
+shown: {description: "The figures that follow from them, by name.", returned: with O(point), type: dict}
+raw: {description: The output of llama-benchy., returned: with O(point), type: dict}
 """

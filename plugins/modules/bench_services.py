@@ -6,17 +6,17 @@ short_description: Run short speed measurements on a host's services
 version_added: 0.1.0
 description:
   - Measures each of them for a minute or two by the load generator of its own image. Nothing counts where others ask
-    the service, before or meanwhile.
+    the service, before or during a measurement.
   - Never fails. A service that can't be measured answers with the reason.
 extends_documentation_fragment:
   - gb10.fleet.attributes.measures
 options:
   loads:
-    description: What to measure, of C(bench_loads) of the filter P(gb10.fleet.internal#filter).
+    description: The measurements to make, of C(bench_loads) of the filter P(gb10.fleet.internal#filter).
     type: dict
     required: true
 attributes:
-  action: {description: What a host answers is checked on the controller., support: full}
+  action: {description: The controller checks the host's answer., support: full}
 """
 
 EXAMPLES = r"""

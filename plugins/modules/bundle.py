@@ -7,24 +7,24 @@ version_added: 0.1.0
 description:
   - Runs on the controller, which reaches the internet, and makes what a site without internet is converged from. Images
     by C(skopeo), models by C(hf), packages by C(apt-get), wheels by C(pip), and this collection by C(ansible-galaxy).
-  - What the folder holds already, by size and sha256, is not fetched again. The manifest is written last, so that a run
-    that was cut off leaves the bundle as it was.
+  - A file that the folder holds already, by size and sha256, is not fetched again. The manifest is written last, so
+    that a run that was cut off leaves the bundle as it was.
 options:
   plan: {description: RV(gb10.fleet.plan#module:plan)., type: dict, required: true}
   hosts: {description: The hosts whose needs are fetched., type: list, elements: str, required: true}
   folder: {description: Where the bundle is made., type: path, required: true}
   since:
-    description: An earlier bundle. What it holds is named and not fetched; both are needed where the new one is used.
+    description: An earlier bundle. Its contents are named and not fetched; the offline site needs both bundles.
     type: path
   split:
-    description: Every file is smaller than this many bytes, as V(4GiB) for a medium with FAT. Larger ones are written
+    description: Every file is smaller than this many bytes, as V(4GiB) for a medium with FAT. Larger files are written
       in parts.
     type: str
   work:
-    description: Where there is room for what is under way, in whole files. By default that is O(folder), with O(split)
+    description: A folder with room for unfinished files, as whole files. By default that is O(folder), with O(split)
       the user's cache.
     type: path
-  inventory: {description: "The inventory's folder, in which the bundle's key is kept.", type: path, required: true}
+  inventory: {description: "The inventory's folder, which keeps the bundle's key.", type: path, required: true}
   architecture: {description: "The hosts' architecture, in Debian's words. By default a Spark's, C(arm64).", type: str}
   python: {description: "The hosts' release of Python, for wheels. By default that of DGX OS 7, C(3.12).", type: str}
   apt_sources:
@@ -51,7 +51,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-serial: {description: The bundle's serial; a later one is higher., returned: "success, but in check mode", type: int}
-new_bytes: {description: How many bytes were written., returned: "success, but in check mode", type: int}
-summary: {description: "What the bundle holds, for a person.", returned: success, type: str}
+serial: {description: The bundle's serial; it grows., returned: "success, but in check mode", type: int}
+new_bytes: {description: The number of bytes that were written., returned: "success, but in check mode", type: int}
+summary: {description: "The bundle's contents, for a person.", returned: success, type: str}
 """

@@ -20,7 +20,7 @@ options:
     type: dict
     required: true
   installing:
-    description: Whether roles may install on the hosts; V(false) where images and models alone are brought.
+    description: Whether roles may install on the hosts; V(false) where only images and models are brought.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -41,7 +41,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 environment:
-  description: The variables by which programs on the hosts take the bundle and nothing else.
+  description: The variables that point programs on the hosts to the bundle and to nothing else.
   returned: success
   type: dict
 folder: {description: Where the files go on a host., returned: success, type: str}

@@ -14,8 +14,8 @@ options:
       C(bytes) and C(sha256).
     type: dict
     required: true
-  written: {description: "Small files besides, with their content.", type: dict, default: {}}
-  folder: {description: "The folder on the host, for root alone.", type: path, default: /var/lib/gb10-fleet/bundle}
+  written: {description: "Further small files, with their content.", type: dict, default: {}}
+  folder: {description: "The folder on the host, for root only.", type: path, default: /var/lib/gb10-fleet/bundle}
   folders: {description: The bundle's folders on the controller., type: list, elements: path, default: []}
   inventory: {description: The inventory's folder on the controller., type: path}
   arrived: {description: "By file the pieces that the action has put on the host, in order.", type: dict, default: {}}

@@ -13,11 +13,11 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.measures
 options:
   order:
-    description: What P(gb10.fleet.internal#filter) makes of the plan for this host, C(burn_in_order).
+    description: The order for this host, C(burn_in_order) of P(gb10.fleet.internal#filter).
     type: dict
     required: true
 attributes:
-  action: {description: What a host answers is checked on the controller., support: full}
+  action: {description: The controller checks the host's answer., support: full}
 """
 
 EXAMPLES = r"""

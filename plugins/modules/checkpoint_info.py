@@ -11,7 +11,7 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 options:
   folder: {description: Where the model's files lie., type: path, required: true}
-  model: {description: "What it is called on the hub, C(organisation/name).", type: str, required: true}
+  model: {description: "Its name on the hub, C(organisation/name).", type: str, required: true}
 """
 
 EXAMPLES = r"""
@@ -22,7 +22,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-checkpoint: {description: "What was read, as M(gb10.fleet.recipe_new) takes it.", returned: success, type: dict}
+checkpoint: {description: "The model's facts, as M(gb10.fleet.recipe_new) takes them.", returned: success, type: dict}
 """
 
 from pathlib import Path

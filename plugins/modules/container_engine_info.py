@@ -6,8 +6,8 @@ module: container_engine_info
 short_description: Read whether Docker runs and its packet filter rules exist
 version_added: 0.1.0
 description:
-  - Docker makes its chains or tables when it starts. Whoever flushes all rules of the host takes them, too, and no
-    container with a published port starts until Docker has started anew.
+  - Docker makes its chains or tables when it starts. If a program flushes all rules of the host, these are lost also,
+    and no container with a published port starts until Docker has restarted.
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """

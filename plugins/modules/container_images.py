@@ -47,7 +47,7 @@ options:
           host: {description: "The inventory name of the host that has it, or builds it.", type: str}
           manifest: {description: The digest of the image's manifest in the layout., type: str}
       peers:
-        description: The hosts to fetch it from, nearest first, the one that has it last. The role
+        description: The hosts to fetch it from, nearest first, the last one certain to have it. The role
           P(gb10.fleet.peer_access#role) gives access to them.
         type: list
         elements: dict
@@ -57,8 +57,8 @@ options:
           address: {description: Its address on the best network that both have., type: str, required: true}
           port: {description: Its SSH port., type: int, default: 22}
       lock:
-        description: What the image is in the whole fleet, as the lock beside the inventory says. Anything else is
-          refused, whoever gives it.
+        description: The image's content in the whole fleet, as the lock beside the inventory says. Other content is
+          refused from every source.
         type: dict
         suboptions:
           digest: {description: "The registry's digest, to pull by where none is pinned.", type: str}
@@ -67,7 +67,7 @@ options:
             type: str
             required: true
       build:
-        description: How this host builds the image, as the plan has it. Its tag is the hash of all that goes in, so
+        description: The host's own build of the image, as the plan has it. Its tag is the hash of all that goes in, so
           that an image of that name is not built again.
         type: dict
         suboptions:
@@ -75,13 +75,13 @@ options:
             description: The texts that are handed to the build by their names, the Dockerfile among them.
             type: dict
             required: true
-          target: {description: The stage of the Dockerfile that becomes the image; the last one without., type: str}
+          target: {description: The stage of the Dockerfile that becomes the image; the last by default., type: str}
           contexts:
             description: Images by digest and repositories by commit, by the names that the Dockerfile has for them.
             type: dict
             required: true
           downloads:
-            description: The sha256 of what the Dockerfile downloads by ADD, by address.
+            description: The sha256 of each file that the Dockerfile downloads by ADD, by address.
             type: dict
             required: true
           arguments:
@@ -90,19 +90,19 @@ options:
             required: true
           labels: {description: All that goes in; the image's labels., type: dict, required: true}
           network:
-            description: Whether steps have one. What the Dockerfile fetches by a checksum needs none.
+            description: Whether steps have one. A download with a checksum in the Dockerfile needs none.
             type: str
             choices: [none, default]
             required: true
           jobs:
-            description: How many compilers at once at most, and the argument that says so to the Dockerfile.
+            description: The largest number of compilers at once, and the argument that gives it to the Dockerfile.
             type: dict
             required: true
             suboptions:
               argument: {description: "The name of the Dockerfile's argument, or none.", type: str}
-              most: {description: "How many at once, whatever memory is free.", type: int, required: true}
+              most: {description: "The largest number at once, whatever memory is free.", type: int, required: true}
           job_gib:
-            description: Memory of one compiler, in GiB. A host on which not one fits is refused.
+            description: Memory of one compiler, in GiB. A host without the memory for a single compiler is refused.
             type: float
             required: true
           floor_gib: {description: "Memory that stays free, in GiB.", type: float, required: true}
@@ -120,8 +120,8 @@ options:
     type: path
     default: /var/lib/gb10-fleet
   is_renewed:
-    description: What other hosts fetch from here was renewed by an earlier task, so that O(images[].renew) holds for
-      what has O(images[].peers) only.
+    description: An earlier task renewed the images that other hosts fetch from here, so O(images[].renew) holds only
+      for images with O(images[].peers).
     type: bool
     default: false
 """
@@ -149,7 +149,7 @@ incoming:
   description: The folder with layers that were received from other hosts, which may still fetch them from there.
   returned: success
   type: str
-findings: {description: "What stands in the way, as findings.", returned: failure, type: list, elements: dict}
+findings: {description: "The obstacles, as findings.", returned: failure, type: list, elements: dict}
 """
 
 from pathlib import Path

@@ -5,8 +5,8 @@ module: doctor
 short_description: Report everything that blocks a first run
 version_added: 0.1.0
 description:
-  - Judges what M(gb10.fleet.drift_info) registered as C(drift_reading) on each host, by what preflight and drift go by,
-    and shows each obstacle with its remedy, and a table of the hosts.
+  - Judges the C(drift_reading) that M(gb10.fleet.drift_info) registered on each host by the rules of preflight and
+    drift. Shows each obstacle with its remedy, and a table of the hosts.
   - Writes one file a host that can be posted in an issue. It holds no key, no secret and no public address.
   - Fails when a host can't be converged as it is.
 options:

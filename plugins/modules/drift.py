@@ -17,8 +17,8 @@ options:
       C(drift_bench) on each host is compared with; empty to compare nothing.
     type: path
     default: ""
-  service: {description: Compare this service alone; empty for everything., type: str, default: ""}
-  format: {description: How it is shown., type: str, choices: [text, json], default: text}
+  service: {description: Compare only this service; empty for everything., type: str, default: ""}
+  format: {description: The form of the output., type: str, choices: [text, json], default: text}
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
   - gb10.fleet.attributes.reads_only
@@ -37,5 +37,5 @@ verdict:
   description: V(clean), V(drift), or V(unknown) when something could not be read and no drift was found.
   returned: success
   type: str
-exit_code: {description: "What C(drift.yml) ends with, V(0), V(2) or V(1).", returned: success, type: int}
+exit_code: {description: "The exit code of C(drift.yml), V(0), V(2) or V(1).", returned: success, type: int}
 """

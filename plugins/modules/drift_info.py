@@ -10,7 +10,7 @@ description:
   - Compares the API keys that the owner keeps on the controller with the host's, and returns whether they are the same.
 options:
   view:
-    description: What of the plan the host's reading goes by, which P(gb10.fleet.internal#filter) makes, C(host_view).
+    description: The parts of the plan that the host's reading needs, C(host_view) of P(gb10.fleet.internal#filter).
     type: dict
     required: true
   deep:
@@ -23,8 +23,8 @@ options:
     required: true
   salt:
     description:
-      - What digests of secrets are made with, the same for all hosts of a run and kept from everybody, so that secrets
-        that must be the same on several hosts can be compared. Without it each host gets one of its own.
+      - The salt for digests of secrets, the same for all hosts of a run and hidden from everybody. With it, a check can
+        compare secrets that must be the same on several hosts. Without it each host gets one of its own.
     type: str
     default: ""
 extends_documentation_fragment:

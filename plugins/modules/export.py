@@ -9,14 +9,14 @@ description:
     of its ranks, a Service before its head, and a ConfigMap where it has overlays; a Secret is referred to and never
     written. For GPUStack it is what that imports as a deployment.
   - A service that can't be carried over gets no file; RV(refused) says why. It fails if that is so of all of them.
-  - A file of its own that no service has any more is removed where O(services) are all of the plan.
+  - If O(services) are all of the plan, an export removes its files of services that no longer exist.
 options:
   plan: {description: RV(gb10.fleet.plan#module:plan)., type: dict, required: true}
   services: {description: The services to write., type: list, elements: str, required: true}
   target: {description: For whom., type: str, choices: [kubernetes, gpustack], required: true}
   folder: {description: Where the files go. It is made if it is missing., type: path, required: true}
   rdma_resource:
-    description: With Kubernetes, the resource by which the cluster's device plugin hands C(/dev/infiniband) to pods.
+    description: With Kubernetes, the resource that makes the cluster's device plugin hand C(/dev/infiniband) to pods.
     type: str
     default: rdma/rdma_shared_device_a
 extends_documentation_fragment:
@@ -41,9 +41,9 @@ files:
   type: list
   elements: str
 removed: {description: The files that were removed., returned: success, type: list, elements: str}
-refused: {description: "What can't be carried over, one sentence each.", returned: success, type: list, elements: str}
+refused: {description: "All that can't be carried over, a sentence each.", returned: success, type: list, elements: str}
 warnings_of_services:
-  description: What works otherwise there, one sentence each.
+  description: The parts that work in another way there, one sentence each.
   returned: success
   type: list
   elements: str

@@ -7,8 +7,8 @@ short_description: Measure RDMA bandwidth between hosts
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Runs C(ib_write_bw) as planned, first as server on the listening hosts, then as client, both halves of a port alone
-    and together. Reads the RDMA devices' byte counters before and after.
+  - Runs C(ib_write_bw) as planned, first as server on the listening hosts, then as client, both halves of a port
+    separately and together. Reads the RDMA devices' byte counters before and after.
   - Where programs can't use RDMA it says so and measures nothing.
 options:
   state:
@@ -23,7 +23,7 @@ options:
     type: list
     elements: str
     required: true
-  seconds: {description: How long each measurement lasts., type: int, default: 5}
+  seconds: {description: The length of each measurement., type: int, default: 5}
 attributes:
   check_mode: {description: Nothing is started in check mode., support: full}
   diff_mode: {description: "Changes nothing that lasts, so there is no diff.", support: none}

@@ -11,7 +11,7 @@ description:
 options:
   plan: {description: The host's fabric slice of the plan., type: dict, required: true}
   readings:
-    description: What M(gb10.fleet.fabric_info) returned, by host of the run. The readings of the other hosts show who
+    description: The result of M(gb10.fleet.fabric_info), by host of the run. The readings of the other hosts show who
       is at the end of a cable; a host that was not read may be among them.
     type: dict
     required: true
@@ -31,7 +31,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: What is not as planned, each with rule, place, found, expected and remedy.
+  description: The differences from the plan, each with rule, place, found, expected and remedy.
   returned: always
   type: list
   elements: dict

@@ -11,7 +11,7 @@ description:
     when the machine is started the next time.
   - V(keep) gives the file its name back if this module has taken it away, and touches nothing else.
 options:
-  state: {description: What is to be., type: str, choices: ["off", keep], required: true}
+  state: {description: The wanted state., type: str, choices: ["off", keep], required: true}
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 """
@@ -23,7 +23,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-restart_needed: {description: Whether the machine must be started anew for it., returned: success, type: bool}
+restart_needed: {description: Whether the machine must restart for it., returned: success, type: bool}
 """
 
 from pathlib import Path

@@ -6,12 +6,12 @@ module: firewall_apply
 short_description: Apply nftables rules that roll back if SSH is cut off
 version_added: 0.1.0
 description:
-  - Converges one nftables table of its own, C(inet gb10_fleet), and leaves every other alone.
+  - Converges its nftables table, C(inet gb10_fleet), and touches no other table.
   - Every port that SSH listens on stays open, found on the host itself. New rules are loaded while a timer runs that
     takes them back within 60 seconds unless a new SSH connection, opened afterwards, confirms them; only then they are
     kept over a boot.
-  - While rules of another run wait for that, nothing is changed. The action waits for them, and goes by what became of
-    them.
+  - While rules of another run wait for that, nothing is changed. The action waits for them, and judges by their
+    results.
   - Needs nftables and the unit that the role P(gb10.fleet.firewall#role) installs.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
@@ -23,8 +23,8 @@ options:
     suboptions:
       state:
         description:
-          - V(closed) but for what is listed; V(limited), where the listed ports alone are filtered; or V(open), which
-            removes the table.
+          - V(closed) except for the listed ports; V(limited), where only the listed ports are filtered; or V(open),
+            which removes the table.
         type: str
         choices: [closed, limited, open]
         required: true
@@ -40,7 +40,7 @@ options:
         required: true
       meetings:
         description: Where ranks of this host listen, each with C(address) and C(port). Accounts of the host but root
-          get no connection there. An address that is null is one that the host uses for other things, too.
+          get no connection there. If an address is null, the host also uses it for other things.
         type: list
         elements: dict
         default: []

@@ -8,7 +8,7 @@ version_added: 0.1.0
 description:
   - While nobody serves a model, its requests wait at the gateway instead of being refused, in bounds of number and time
     that its configuration has. Answers say how long they waited, and what for.
-  - Holds in the running gateway alone. One that starts anew, or reads its files anew, holds nothing.
+  - Holds only in the running gateway. A gateway that restarts, or reads its files again, holds nothing.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
@@ -16,7 +16,7 @@ options:
     description: The model, as the gateway calls it, C(gateway.models[].services[0]) of the plan.
     type: str
     required: true
-  reason: {description: "What its requests wait for, as answers say it.", type: str, default: changed}
+  reason: {description: "The reason of the wait, as answers give it.", type: str, default: changed}
   state: {description: Whether they wait., type: str, choices: [present, absent], default: present}
 """
 

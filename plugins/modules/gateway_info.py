@@ -35,8 +35,8 @@ gateway:
   description:
     - C(unit), C(unread) (files that changed since it read them), C(servers) (by model and service C(up), C(status),
       C(running) and C(waiting)), C(why), where they could not be read, and C(holds), by model why its requests wait.
-      C(address) is whether this host has the floating one, C(twins) are MAC addresses of others that have it, too.
-      C(problems) are sentences with their remedies. V(null) on a host that is no gateway.
+      C(address) is whether this host has the floating address, C(twins) are MAC addresses of other machines that also
+      have it. C(problems) are sentences with their remedies. V(null) on a host that is no gateway.
   returned: always
   type: dict
 clients:

@@ -14,7 +14,7 @@ description:
   - Waits some seconds for a gateway that has just read its files, and some minutes for a client that
     starts for the first time.
 options:
-  client: {description: The client to use; without it the gateway is asked., type: str}
+  client: {description: The client to use; the gateway is asked if it is left out., type: str}
   proof:
     description: C(proof) of C(gateway) in the host's slice of the plan, or of the client in its C(clients).
     type: dict
@@ -49,7 +49,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 answers:
-  description: What each model answered, by its name; of O(client) what one answered through it, by the client's name.
+  description: Each model's answer, by the model's name; with O(client), of one model through it, by the client's name.
   returned: success
   type: dict
 """

@@ -6,13 +6,13 @@ module: gateway_run
 short_description: Validate, install and load the gateway's configuration
 version_added: 0.1.0
 description:
-  - Compares configuration, maps, certificate and keys with what they are to be. Where one differs, all of them are laid
-    beside the running gateway's and shown to HAProxy first; only what it takes comes into their place. What it refuses
-    leaves every file, and so also the next start of the host, as it was.
+  - Compares configuration, maps, certificate and keys with the plan. Where one differs, all of them are laid beside the
+    running gateway's and shown to HAProxy first; only what it takes comes into their place. If HAProxy refuses a
+    configuration, every file stays as it was, so the host's next start works also.
   - Removes files of the gateway's folder that it does not need, such as keys of services that it reaches no more, and
     the unit of a floating address that is declared no more.
-  - Starts the gateway's unit, now and at boot, where it does not run. Where a file of it changed since it last read
-    them, also in a run that was cut off, it reads them anew; answers that are under way go on to their end.
+  - Starts the gateway's unit, now and at boot, where it does not run. If one of its files changed since it last read
+    them, also in a run that was cut off, it reads them again; running answers go on to their end.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
@@ -21,10 +21,10 @@ options:
     type: dict
     required: true
   ca:
-    description: The local CA that the host trusts, by which the gateway knows the services; none without it.
+    description: The local CA that the host trusts, which verifies the services; empty if there is none.
     type: path
   unit_written: {description: "Whether its unit was written in this run, or would be.", type: bool, default: false}
-  secrets: {description: "What no plan holds, text by path, which the action reads on the controller.", type: dict}
+  secrets: {description: "The secrets, which are in no plan, as text by path; the action reads them.", type: dict}
 attributes:
   action:
     description: Reads keys and the certificate on the controller, also those that ansible-vault encrypted.
@@ -39,7 +39,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 did:
-  description: What was done, or would be, of V(start), V(reload) and V(enable).
+  description: The actions that were taken, or would be, of V(start), V(reload) and V(enable).
   returned: success
   type: list
   elements: str

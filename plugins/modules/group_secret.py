@@ -12,7 +12,7 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   path: {description: "The file. It is root's, and nobody else reads it.", type: path, required: true}
-  text: {description: What the group's head has. In check mode empty where the head has none yet., type: str}
+  text: {description: The secret of the group's head. In check mode empty where the head has none yet., type: str}
 """
 
 EXAMPLES = r"""

@@ -7,17 +7,16 @@ short_description: Create, update and remove a host's planned files, links and u
 version_added: 0.1.0
 description:
   - Writes and removes exactly what it is given, in one call. All belongs to root.
-  - Each new file is complete before it takes the old one's place. Other files beside them stay.
+  - Each new file is complete before it replaces the earlier file. Other files beside them stay.
   - A folder in the place of a file, and a file in the place of a folder, is kept under its name with C(.damaged).
-  - What was there before the first change is noted in C(/etc/gb10-fleet/undo.json); M(gb10.fleet.host_removal) puts it
-    back.
+  - The state before the first change is noted in C(/etc/gb10-fleet/undo.json); M(gb10.fleet.host_removal) restores it.
   - The files are written in the order of their names, programs last, since they may import the others.
   - systemd reads its unit files again when one of them changed, before a unit is enabled or started.
 options:
   files:
     description:
-      - What each file says, by its path, as C(mode) with C(content), or with C(source), a file of this collection by
-        its path in it. With a C(content) of V(null) the file is removed.
+      - The content of each file, by its path, as C(mode) with C(content), or with C(source), a file of this collection
+        by its path in it. With a C(content) of V(null) the file is removed.
       - Folders that are missing are made with mode C(0755).
     type: dict
     default: {}
@@ -36,8 +35,8 @@ options:
     default: []
     version_added: 0.2.0
   units:
-    description: systemd's units, by name, that are to be V(enabled), or V(started) too. A unit that runs is restarted
-      when its file, or the file of the service of the same name, changed.
+    description: systemd's units, by name, each V(enabled), or V(started), which also enables it. A unit that runs is
+      restarted when its file, or the file of the service of the same name, changed.
     type: dict
     default: {}
 extends_documentation_fragment:

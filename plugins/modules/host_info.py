@@ -7,7 +7,7 @@ short_description: Read a host's state in one call
 version_added: 0.1.0
 description:
   - Reads what the preflight and the drift check compare with the plan, as data, in one call.
-  - Writes nothing and needs nothing but Python 3 on the host. What can't be read is V(null) with the reason in
+  - Writes nothing and needs nothing but Python 3 on the host. A fact that can't be read is V(null), with the reason in
     RV(unknown).
 options:
   paths:
@@ -22,14 +22,14 @@ options:
     elements: str
     default: []
   installs:
-    description: Packages that roles install where they are missing. Of those that are, it is asked what apt would do;
-      without O(ask).
+    description: Packages that roles install where they are missing. For packages that are there, it asks apt for its
+      next step; if O(ask) is given.
     type: list
     elements: str
     default: []
-  ask: {description: "What a drift check asks for, as M(gb10.fleet.drift_info) makes it of the plan.", type: dict}
+  ask: {description: "The questions of a drift check, as M(gb10.fleet.drift_info) makes them of the plan.", type: dict}
   view:
-    description: What of the plan the host's reading goes by, which P(gb10.fleet.internal#filter) makes, C(host_view).
+    description: The parts of the plan that the host's reading needs, C(host_view) of P(gb10.fleet.internal#filter).
       With it all that a converge compares is asked, too, in the same call. It stays on the controller.
     type: dict
   salt: {description: "Salt of the digests of secret files, which reveal nothing without it.", type: str, default: ""}
@@ -61,7 +61,7 @@ compared:
   returned: with O(view)
   type: dict
 unknown:
-  description: What could not be read, each with the reason.
+  description: The unreadable facts, each with the reason.
   returned: always
   type: dict
   sample: {containers: "docker is not installed"}

@@ -5,14 +5,14 @@ module: host_packages
 short_description: Install missing packages without upgrading any
 version_added: 0.1.0
 description:
-  - Asks dpkg, and uses M(ansible.builtin.apt) for what is missing alone; no package is upgraded or removed, and nothing
-    is fetched where nothing is missing.
+  - Asks dpkg, and uses M(ansible.builtin.apt) only for missing packages; no package is upgraded or removed, and nothing
+    is fetched if nothing is missing.
   - Package lists are fetched before, and it waits half an hour for an update of DGX OS that holds the lock.
 options:
   name: {description: The packages., type: list, elements: str, required: true}
   assume_available:
     description: Check mode fetches no package lists, and a new machine has none. Whether a package that they don't know
-      counts there as one that will be installed; else the task fails.
+      counts there as a package that will be installed; if not, the task fails.
     type: bool
     default: true
   start_services:

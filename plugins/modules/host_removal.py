@@ -7,7 +7,7 @@ short_description: Restore a host to its state before this collection
 version_added: 0.1.0
 description:
   - Looks for all that is of our making, and for all that is not as the undo record says, C(/etc/gb10-fleet/undo.json),
-    undoes it, and looks again. What is found then is an error.
+    undoes it, and looks again. An error is a difference that is found then.
   - Units are stopped and removed, also those that the plan no longer names; containers, files, secrets, accounts and
     trusted certificates go; files of others and the running kernel get what they had.
   - Refused where a unit of another inventory is on the host. Network and firewall are put back before, by
@@ -22,13 +22,13 @@ options:
     type: dict
     required: true
   state:
-    description: V(stopped) stops the units of ours alone; V(absent) does all.
+    description: V(stopped) only stops our units; V(absent) does all.
     type: str
     choices: [stopped, absent]
     default: absent
   keep:
-    description: What stays, with the notes by which it is known. The C(data) are what clients keep for people, and
-      what was measured.
+    description: The files that stay, with the records that identify them. The C(data) are what clients keep for people,
+      and what was measured.
     type: list
     elements: str
     choices: [images, models, data]
@@ -44,13 +44,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 undone:
-  description: What was put back or removed, or would be.
+  description: The parts that were restored or removed, or would be.
   returned: success
   type: list
   elements: str
   sample: ["/etc/systemd/system/default.target: is ours, before: a link to /usr/lib/systemd/system/graphical.target"]
 stays:
-  description: What is not as it was, by choice or since nobody knows how it was; one sentence each.
+  description: The parts that are not as before, by choice or because their earlier state is unknown; one sentence each.
   returned: success
   type: list
   elements: str

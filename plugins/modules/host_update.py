@@ -6,8 +6,8 @@ module: host_update
 short_description: Update a host's packages and firmware, or roll packages back
 version_added: 0.1.0
 description:
-  - One step of C(gb10.fleet.update) on one host. What is done is kept in a record on the host, so that a run that was
-    cut off is taken up where it was, and a second run of the same step changes nothing.
+  - One step of C(gb10.fleet.update) on one host. A record on the host keeps the finished steps. A run that was cut off
+    goes on from there, and a second run of the same step changes nothing.
   - Restarts nothing; C(restart) says whether that is due.
 options:
   state:
@@ -40,9 +40,9 @@ EXAMPLES = r"""
 RETURN = r"""
 restart: {description: Whether the host must restart now., returned: success, type: bool}
 units: {description: The units of services that ran before., returned: success, type: list, elements: str}
-seconds: {description: "How long services took to answer before, by their names.", returned: success, type: dict}
+seconds: {description: "The times that services took to answer before, by their names.", returned: success, type: dict}
 figures:
-  description: How fast they were before, by their names, as M(gb10.fleet.bench_services) measured it.
+  description: Their speeds before, by their names, as M(gb10.fleet.bench_services) measured them.
   returned: success
   type: dict
 """

@@ -6,9 +6,9 @@ module: image_prune
 short_description: Remove old container images that this collection installed
 version_added: 0.1.0
 description:
-  - Removes images that M(gb10.fleet.container_images) brought and that are not wanted any more, but for the newest ones
-    of each repository, and what services have compiled with them. Images from elsewhere, and those that a container
-    still needs, are left alone.
+  - Removes images that M(gb10.fleet.container_images) brought and that are no longer wanted, except for the newest
+    images of each repository. It also removes the caches that services compiled with them. Images from elsewhere stay,
+    and also images that a container still needs.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
@@ -18,7 +18,7 @@ options:
     elements: str
     required: true
   keep:
-    description: How many earlier images of each repository to keep.
+    description: The number of earlier images of each repository to keep.
     type: int
     default: 1
   folder:

@@ -5,9 +5,9 @@ module: init
 short_description: Write an inventory of machines that were read
 version_added: 0.2.0
 description:
-  - Decides, of what M(gb10.fleet.init_info) read on each machine, what an inventory of them declares, and writes
+  - Decides the declarations of an inventory from the reading of M(gb10.fleet.init_info) on each machine, and writes
     C(hosts.yml), C(group_vars/all/connection.yml) and C(group_vars/all/fleet.yml).
-  - A network that somebody else made for the cables is declared as it is, and stays that one's.
+  - A network for the cables that another tool made is declared as it is, and stays that tool's.
   - A file that is there is never written over. A second run that would write the same changes nothing.
 options:
   hosts:
@@ -38,5 +38,5 @@ EXAMPLES = r"""
 
 RETURN = r"""
 files: {description: The inventory's files., returned: success, type: list, elements: str}
-notes: {description: "What was decided, one sentence each.", returned: success, type: list, elements: str}
+notes: {description: "The decisions, one sentence each.", returned: success, type: list, elements: str}
 """

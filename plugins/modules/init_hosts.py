@@ -7,7 +7,7 @@ version_added: 0.2.0
 description:
   - Looks in NVIDIA Sync's list, ssh's files, the neighbour table and the answers to one multicast question, asks which
     of the machines are the owner's, and logs into those by ssh with a key.
-  - What a Spark is, the PCI id of its GPU says. Names prove nothing.
+  - The PCI id of its GPU identifies a Spark. Names prove nothing.
   - Asks at most three questions, and none that O(hosts), O(keep_keys) or C(-K) answers. Changes nothing on a machine.
     Host keys that a person has agreed to go into this account's known_hosts.
 options:
@@ -17,7 +17,7 @@ options:
     elements: str
     default: []
   user:
-    description: The account on the machines, where ssh's files don't say another one than this account's name.
+    description: The account on the machines, unless ssh's files give another account than this account's name.
     type: str
     default: ""
   keep_keys:
@@ -38,13 +38,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 hosts:
-  description: The machines that let this account in. C(name), C(address), empty for this very machine, C(user), empty
-    where ssh's files name it, C(password), the one for sudo that a person gave.
+  description: The machines that let this account in. C(name), C(address), empty for this machine itself, C(user), empty
+    where ssh's files name it, C(password), the password for sudo that a person gave.
   returned: success
   type: list
   elements: dict
 token:
-  description: What the frames have in common by which the machines find each other.
+  description: The common mark of the frames that let the machines find each other.
   returned: success
   type: str
 """

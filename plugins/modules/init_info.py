@@ -7,12 +7,12 @@ short_description: Read the facts of a machine for its inventory
 version_added: 0.2.0
 description:
   - Reads maker, memory, system, networks, ConnectX-7 halves and what serves, as data. M(gb10.fleet.init) decides by it.
-  - For some seconds it sends a broadcast frame by each half that has light, and notes those of other hosts, so it has
-    to run on all hosts at the same time. It writes nothing, and needs root and Python 3 alone.
+  - For some seconds it sends a broadcast frame by each half that has light, and notes frames of other hosts, so it must
+    run on all hosts at the same time. It writes nothing, and needs only root and Python 3.
 options:
   name: {description: The name that the frames give of this host., type: str, required: true}
-  token: {description: What the frames of this run have in common., type: str, required: true}
-  seconds: {description: How long frames are sent and awaited., type: float, default: 3}
+  token: {description: The common mark of this run's frames., type: str, required: true}
+  seconds: {description: The time to send and await frames., type: float, default: 3}
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """

@@ -10,14 +10,14 @@ description:
 options:
   hosts: {description: "The machines, C(hosts) of M(gb10.fleet.init_hosts).", type: list, elements: dict, default: []}
   folder:
-    description: Where the inventory of this try is kept. It is this module's own, and each try writes it anew.
+    description: Where the inventory of this try is kept. It belongs to this module, and each try writes it again.
     type: path
     default: fleet-try
   model:
     description: A recipe, or C(ORG/NAME) of the hub. Without it, the recipe that fits best on these machines.
     type: str
     default: ""
-  plan: {description: "C(plan) of M(gb10.fleet.plan), once it was made of what this module returned.", type: dict}
+  plan: {description: "C(plan) of M(gb10.fleet.plan), made from this module's earlier result.", type: dict}
   texts: {description: C(texts) that this module returned., type: dict, default: {}}
   go: {description: Begin without a question., type: bool, default: false}
 extends_documentation_fragment:
@@ -46,7 +46,7 @@ name:
 folder: {description: The folder's full name., returned: without O(plan), type: str}
 spoken: {description: The tokens a second that others report of one request., returned: without O(plan), type: float}
 end:
-  description: How to keep what was tried, and how to take it away.
+  description: The commands that keep the trial, and that remove it.
   returned: without O(plan)
   type: list
   elements: str

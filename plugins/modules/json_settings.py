@@ -6,10 +6,10 @@ module: json_settings
 short_description: Set keys in a JSON file and keep all other keys
 version_added: 0.1.0
 description:
-  - Merges the wanted keys into those of the file. Keys that are not named stay, and so does the file's text when it
-    already says what is wanted, however it is formatted.
-  - The new file is complete and valid before it takes the old one's place.
-  - What the keys said before the first change is noted for M(gb10.fleet.host_removal).
+  - Merges the wanted keys into those of the file. Keys that are not named stay. The file's text also stays when it
+    already has the wanted values, in any format.
+  - The new file is complete and valid before it replaces the earlier file.
+  - The keys' values before the first change are noted for M(gb10.fleet.host_removal).
   - A diff shows the file. Use C(diff=false) on the task where it holds a secret.
 extends_documentation_fragment:
   - ansible.builtin.files
@@ -18,12 +18,12 @@ options:
   path: {description: The file. It is made when it is not there; its folder is not., type: path, required: true}
   original:
     description:
-      - Another file, to merge the wanted keys into instead; it is never changed. What C(path) says otherwise
-        is replaced.
+      - Another file, to merge the wanted keys into instead; it is never changed. Other values in C(path) are replaced.
       - Where it is not there yet, check mode takes the file for changed.
     type: path
   settings:
-    description: What the file should say. Maps are merged, V(null) removes a key, anything else replaces what is there.
+    description: The wanted content of the file. Maps are merged, V(null) removes a key, anything else replaces what is
+      there.
     type: dict
     required: true
   validate:

@@ -6,27 +6,27 @@ module: kernel_settings
 short_description: Set sysctl values, read-ahead and swap in the running kernel
 version_added: 0.1.0
 description:
-  - Compares the live values of sysctl keys, of the NVMe disks' read-ahead and of swap with what is wanted, and sets
-    what differs.
+  - Compares the live values of sysctl keys, of the NVMe disks' read-ahead and of swap with the wanted values, and sets
+    the values that differ.
   - Notes what the kernel said before the first change, for M(gb10.fleet.host_removal), and writes no other file that
-    lasts. What holds after the next boot stands in files below C(/etc).
+    lasts. Files below C(/etc) hold the values for the next boot.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   sysctl:
     description:
       - Keys with dots and their values. A key that this kernel does not have is an error, before anything is set.
-      - A pair of which the kernel zeroes one when the other is written is refused, such as C(vm.dirty_bytes) and
-        C(vm.dirty_ratio).
+      - The kernel zeroes one of C(vm.dirty_bytes) and C(vm.dirty_ratio) when the other is written. Such a pair is
+        refused.
     type: dict
     default: {}
   read_ahead_kb:
-    description: Read-ahead of each NVMe disk, in KiB. It is left alone when this is not given.
+    description: Read-ahead of each NVMe disk, in KiB. If it is not given, the value stays.
     type: int
   swap:
     description:
-      - V(false) switches all swap off, V(true) switches on what C(/etc/fstab) lists if none is active.
-      - It is left alone when this is not given.
+      - V(false) switches all swap off, V(true) switches on the swap of C(/etc/fstab) if none is active.
+      - If it is not given, the value stays.
     type: bool
 """
 
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What differed, each name with the value that it has now.
+  description: The differences, each name with the value that it has now.
   returned: always
   type: dict
   sample: {vm.swappiness: "1", nvme0n1/queue/read_ahead_kb: "8192", swap: "off"}

@@ -11,7 +11,7 @@ description:
   - With O(sequences) and O(tokens_per_sequence) also the inverse, the least memory that holds them.
   - An architecture or option that isn't known, and a start that vLLM would refuse, is an answer with RV(error), no
     failure. Only a parameter of the wrong type fails.
-  - Reads at most the one file of O(config), on the host that it runs on.
+  - Reads at most the file of O(config), on the host that it runs on.
 options:
   config:
     description: The content of the model's C(config.json), or the path of the file.
@@ -24,7 +24,7 @@ options:
     type: dict
     default: {}
   env:
-    description: Variables of the container, of which C(VLLM_ALLOW_LONG_MAX_MODEL_LEN) concerns the cache.
+    description: Variables of the container; C(VLLM_ALLOW_LONG_MAX_MODEL_LEN) concerns the cache.
     type: dict
     default: {}
   available_kv_bytes:
@@ -36,12 +36,12 @@ options:
     description: vLLM's version, from 0.11. A release newer than those known is sized like the newest, with a hint.
     type: str
     required: true
-  sequences: {description: How many sequences shall fit at once., type: int}
+  sequences: {description: The number of sequences that shall fit at once., type: int}
   tokens_per_sequence: {description: "Tokens of each of them, prompt and answer together.", type: int}
   total_memory_bytes:
-    description: What the GPU reports as its memory; with O(non_kv_bytes) the utilization is answered too.
+    description: The memory that the GPU reports; with O(non_kv_bytes) the result also has the utilization.
     type: int
-  non_kv_bytes: {description: "What weights, runtime and graphs take of it.", type: int}
+  non_kv_bytes: {description: "The part of it for weights, runtime and graphs.", type: int}
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """
@@ -73,7 +73,7 @@ error:
   type: str
 findings:
   description: The same as findings with C(rule), C(place), C(found), C(expected), C(remedy) and C(source); or hints on
-    what the answer rests on.
+    the basis of the answer.
   returned: with an error or a hint
   type: list
   elements: dict
@@ -105,7 +105,7 @@ groups:
   type: list
   elements: dict
 resolved:
-  description: What vLLM makes of the options, such as C(prefix_caching) and C(max_num_batched_tokens).
+  description: The values that vLLM derives from the options, such as C(prefix_caching) and C(max_num_batched_tokens).
   returned: success
   type: dict
 bytes_per_request:
@@ -118,7 +118,7 @@ later_startup_error:
   returned: when it does
   type: str
 later_startup_remedy:
-  description: What to write so that it doesn't.
+  description: The setting that prevents it.
   returned: with RV(later_startup_error)
   type: str
 kv_cache_memory_bytes:

@@ -16,7 +16,7 @@ options:
     description: C(run) of M(gb10.fleet.plan). After a wait, a run that would undo the other one is refused.
     type: dict
     default: {}
-  holder: {description: Who takes it. The action fills it in., type: dict, default: {}}
+  holder: {description: The person who takes it. The action fills it in., type: dict, default: {}}
   instead_of: {description: C(token) of the run that is over. The action fills it in., type: str, default: ""}
 """
 

@@ -6,8 +6,8 @@ short_description: Record image and model digests in the lock file
 version_added: 0.1.0
 description:
   - Compares what each host has with the lock, a file on the controller beside the inventory, and adds what was brought
-    for the first time. What the host has that brought it counts, not what those have that took it from there.
-  - Nothing in the lock is changed by what hosts say, but for O(relock).
+    for the first time. The state of the host that brought it counts, not that of hosts that took it from there.
+  - A host's answer changes nothing in the lock, except with O(relock).
   - Runs of several controllers on one machine add one after the other; a damaged file is refused.
 options:
   wanted: {description: By host the parts C(images) and C(models) of its slice of the plan., type: dict, required: true}
@@ -20,7 +20,7 @@ options:
     description: By host what M(gb10.fleet.model_snapshots) returned as RV(gb10.fleet.model_snapshots#module:models).
     type: dict
     default: {}
-  relock: {description: The name of an image or a model whose entry is written anew., type: str, default: ""}
+  relock: {description: The name of an image or a model whose entry is written again., type: str, default: ""}
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
   - gb10.fleet.attributes.on_controller

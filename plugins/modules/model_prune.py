@@ -6,19 +6,19 @@ module: model_prune
 short_description: Remove old model revisions that this collection installed
 version_added: 0.1.0
 description:
-  - Removes revisions that M(gb10.fleet.model_snapshots) brought and that are not wanted any more, but for the newest
-    ones of each model, with the files that no other revision shares. What else lies in the cache is left alone.
+  - Removes revisions that M(gb10.fleet.model_snapshots) brought and that are no longer wanted, except for the newest
+    revisions of each model. Their files go with them, unless another revision shares them. All other files stay.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   models:
     description: The wanted revisions, as M(gb10.fleet.model_snapshots) takes them. Only C(repository) and C(revision)
-      are read; without a revision it is what C(main) is.
+      are read; if the revision is left out, it is that of C(main).
     type: list
     elements: dict
     required: true
-  keep: {description: How many earlier revisions of each model to keep., type: int, default: 1}
-  root: {description: What C(HF_HOME) is for the services on this host., type: path, default: /var/lib/gb10-fleet/hf}
+  keep: {description: The number of earlier revisions of each model to keep., type: int, default: 1}
+  root: {description: C(HF_HOME) of the services on this host., type: path, default: /var/lib/gb10-fleet/hf}
   folder: {description: Where the host keeps its notes on models., type: path, default: /var/lib/gb10-fleet}
 """
 

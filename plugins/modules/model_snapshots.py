@@ -39,14 +39,14 @@ options:
         suboptions:
           kind:
             description: V(hub) downloads with C(hf); V(path) takes in a folder of the host; V(host) fetches it from
-              another host of the fleet, see O(models[].peers); V(bundle) takes in what was brought there from a bundle.
+              another host of the fleet, see O(models[].peers); V(bundle) takes in the files of a bundle.
             type: str
             choices: [hub, path, host, bundle]
             required: true
           path: {description: "The folder, plain or itself an HF cache's C(models--ORG--NAME).", type: path}
           host: {description: The inventory name of the host that has it., type: str}
       peers:
-        description: The hosts to fetch it from, nearest first, the one that has it last. The role
+        description: The hosts to fetch it from, nearest first, the last one certain to have it. The role
           P(gb10.fleet.peer_access#role) gives access to them.
         type: list
         elements: dict
@@ -56,8 +56,8 @@ options:
           address: {description: Its address on the best network that both have., type: str, required: true}
           port: {description: Its SSH port., type: int, default: 22}
       lock:
-        description: What the model is in the whole fleet, as the lock beside the inventory says. Anything else is
-          refused, whoever gives it.
+        description: The model's content in the whole fleet, as the lock beside the inventory says. Other content is
+          refused from every source.
         type: dict
         suboptions:
           revision: {description: The revision that is brought where none is pinned., type: str, required: true}
@@ -66,19 +66,19 @@ options:
             type: str
             required: true
       renew: {description: "Take what its source gives now, although a revision is there.", type: bool, default: false}
-  root: {description: What C(HF_HOME) is for the services on this host., type: path, default: /var/lib/gb10-fleet/hf}
+  root: {description: C(HF_HOME) of the services on this host., type: path, default: /var/lib/gb10-fleet/hf}
   folder:
     description: Where the host keeps its notes on models, the sealed manifests among them.
     type: path
     default: /var/lib/gb10-fleet
   hf: {description: The C(hf) program on the host., type: path, default: hf}
   token_file:
-    description: A file on the host that holds the hub's token, for gated models. It is lent for this task alone and is
-      removed at the end of one that brings models, so that nothing stays where nobody waits for that end any more.
+    description: A file on the host that holds the hub's token, for gated models. It is lent for this task and is
+      removed at the end of a task that brings models, so that nothing stays after an end that nobody waits for.
     type: path
   is_renewed:
-    description: What other hosts fetch from here was renewed by an earlier task, so that O(models[].renew) holds for
-      what has O(models[].peers) only.
+    description: An earlier task renewed the models that other hosts fetch from here, so O(models[].renew) holds only
+      for models with O(models[].peers).
     type: bool
     default: false
 """
@@ -103,7 +103,7 @@ models:
   returned: success
   type: list
   elements: dict
-findings: {description: "What stands in the way, as findings.", returned: failure, type: list, elements: dict}
+findings: {description: "The obstacles, as findings.", returned: failure, type: list, elements: dict}
 """
 
 import contextlib

@@ -29,14 +29,14 @@ options:
     default: {}
   interfaces:
     description:
-      - What must be there afterwards. An interface that differs is set right also when the file is as it should be.
+      - The state afterwards. An interface that differs is set right also when the file is as it should be.
       - Each is a map with C(name), C(address) (its one IPv4 address with prefix, or null) and C(mtu) (in bytes, or
-        null). What is null is not looked at, and other keys neither.
+        null). A key that is null is not compared. Keys that are left out are not compared either.
     type: list
     elements: dict
     required: true
   foreign:
-    description: What to do with other files that configure the same interfaces. With V(refuse) nothing is changed and
+    description: The treatment of other files that configure the same interfaces. With V(refuse) nothing is changed and
       they are named. With V(move) they are kept in C(/etc/gb10-fleet/netplan/moved).
     type: str
     choices: [refuse, move]
@@ -76,7 +76,7 @@ moved:
   type: dict
   sample: {/etc/netplan/50-10gbe.yaml: /etc/gb10-fleet/netplan/moved/50-10gbe.yaml.1f2e3d4c}
 live:
-  description: What of the interfaces was not as it should be before.
+  description: The parts of the interfaces that were wrong before.
   returned: success
   type: list
   elements: str

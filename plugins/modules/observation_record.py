@@ -8,7 +8,7 @@ version_added: 0.1.0
 description:
   - Keeps a JSON document on the host and, below the inventory on the controller, a copy of it, which M(gb10.fleet.plan)
     reads. So the plan knows what hosts have shown without reaching them.
-  - Without O(content), the copy is made from what the host kept earlier.
+  - If O(content) is left out, the copy is made from the host's earlier record.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 attributes:
@@ -17,7 +17,7 @@ options:
   path: {description: The file on the host. Its folder is made., type: path, required: true}
   content: {description: The document; V(null) leaves the host's file as it is., type: dict}
   kind:
-    description: What it is, a start's record or what an image holds. The controller's copy is written only if it has
+    description: Its kind, a start's record or an image's contents. The controller's copy is written only if it has
       the form of one.
     type: str
     choices: [boot, catalogue]

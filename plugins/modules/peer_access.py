@@ -8,15 +8,15 @@ version_added: 0.1.0
 description:
   - Where there are readers, makes an account (C(gb10-peer)) whose SSH keys may start one program, as root and without
     arguments, and nothing else. The program and the account's rule for sudo are files of the host's slice of the plan.
-  - Pins the SSH host keys of the hosts that this one reads from, by their inventory names.
-  - A host that is left out of O(readers) can't log in any more. Without any, the program and the rule go also; but
-    whom another inventory lets in is left alone.
+  - Pins the SSH host keys of the hosts that this host reads from, by their inventory names.
+  - A host that is left out of O(readers) can't log in any more. If there are none, the program and the rule go also.
+    Readers of another inventory keep their access.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
-  inventory: {description: Which inventory the readers are of., type: str, default: ""}
+  inventory: {description: The inventory of the readers., type: str, default: ""}
   readers:
-    description: By host that may read from this one, its addresses in the fabric, as far as the plan knows them.
+    description: By host that may read from this host, its addresses in the fabric, as far as the plan knows them.
     type: dict
     default: {}
   reader_keys:
@@ -25,11 +25,11 @@ options:
     default: {}
   reader_addresses:
     description:
-      - By reader further addresses from which it comes. Its key is accepted from those and from its addresses in the
-        fabric alone; of IPv6 from their networks of 64 bits, since hosts change the rest by themselves.
+      - By reader, its further source addresses. Its key is accepted only from those and from its addresses in the
+        fabric; of IPv6 from their networks of 64 bits, since hosts change the rest by themselves.
     type: dict
     default: {}
-  reads: {description: All hosts that this one reads from., type: list, elements: str, default: []}
+  reads: {description: All hosts that this host reads from., type: list, elements: str, default: []}
   host_keys:
     description: Their SSH host keys. A host that is not named keeps the key that it has.
     type: dict

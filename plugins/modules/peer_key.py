@@ -7,12 +7,12 @@ short_description: Return a host's SSH keys and addresses for peer access
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Returns the host's SSH host key, and the public key by which it reads from other hosts of the fleet. The private key
-    is made on the host if it is not there, and never leaves it.
-  - Returns its own addresses from which it reaches those that it reads from. Nothing is sent for that.
+  - Returns the host's SSH host key, and the public key that it uses to read from other hosts of the fleet. The private
+    key is made on the host if it is not there, and never leaves it.
+  - Returns its own addresses on the way to the hosts that it reads from. Nothing is sent for that.
 options:
   reads:
-    description: By host that this one reads from, the addresses of that one. A host that reads from none needs no key.
+    description: By host that this host reads from, its addresses. A host that reads from none needs no key.
     type: dict
     default: {}
 attributes:
@@ -31,7 +31,7 @@ EXAMPLES = r"""
 RETURN = r"""
 host_key: {description: The host's own SSH key of type ed25519., returned: always, type: str}
 public_key:
-  description: The key by which it reads from others; empty if there is none yet, or it needs none.
+  description: The key that it uses to read from other hosts; empty if there is none yet, or it needs none.
   returned: always
   type: str
 addresses:

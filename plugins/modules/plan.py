@@ -5,17 +5,17 @@ module: plan
 short_description: Compute the plan for the whole fleet
 version_added: 0.1.0
 description:
-  - Computes, on the controller and from the inventory alone, every decision for every host and service, and what is
-    wrong with the declaration. Reaches no host.
+  - Computes, on the controller and only from the inventory, every decision for every host and service, and the faults
+    of the declaration. Reaches no host.
   - Reads C(fleet_services), C(fleet_fabric), C(fleet_firewall), C(fleet_name), C(fleet_host) and
     C(fleet_recipe_dirs) of all hosts, so that hosts outside of C(--limit) are planned also.
-  - What hosts have shown makes its figures exact and decides nothing. It comes from the folder C(observed) beside the
-    inventory, which the role P(gb10.fleet.verify#role) writes.
+  - Results that hosts have shown make its figures exact, and decide nothing. It comes from the folder C(observed)
+    beside the inventory, which the role P(gb10.fleet.verify#role) writes.
   - Fails when an error concerns a host of this run.
 options:
   show: {description: Print the plan., type: bool, default: false}
   format:
-    description: How it is printed. The outermost braces of V(json) stand at the beginning of a line.
+    description: The form of the output. The outermost braces of V(json) stand at the beginning of a line.
     type: str
     choices: [text, json]
     default: text
@@ -25,7 +25,7 @@ options:
     default: ""
   scope:
     description:
-      - Which services the run is about. V(fleet) is every service and every host of the run.
+      - The services of this run. V(fleet) is every service and every host of the run.
       - V(any) is every service and V(groups) those on several hosts, both narrowed by O(service). V(one) is the service
         that O(service) must name.
     type: str
@@ -33,7 +33,7 @@ options:
     default: fleet
   service: {description: The name of a service., type: str, default: ""}
   retire:
-    description: Services that are no longer declared and are to be removed from the hosts of this run.
+    description: Services that are no longer declared, for removal from the hosts of this run.
     type: list
     elements: str
     default: []
@@ -44,12 +44,12 @@ options:
     default: []
     version_added: 0.2.0
   refuse:
-    description: Fail for an error of the plan. V(false) leaves it to whoever reads the findings of RV(plan).
+    description: Fail for an error of the plan. V(false) leaves it to the reader of RV(plan)'s findings.
     type: bool
     default: true
   relock:
     description: The name of an image (its reference) or a model (its repository) whose place in the lock doesn't count
-      any more. It is brought anew from its source where it isn't pinned.
+      any more. It is brought from its source again if it isn't pinned.
     type: str
     default: ""
   partial:
@@ -61,14 +61,14 @@ options:
     type: bool
     default: true
   bundle:
-    description: The folder of a bundle that all sources are taken from, or several with commas, the newest first. What
-      it lacks is an error.
+    description: The folder of a bundle that all sources are taken from, or several with commas, the newest first. A
+      host that is missing there is an error.
     type: str
     default: ""
   pulled:
     description:
-      - A file with what M(gb10.fleet.publish) has published for this host, which is then taken instead of deciding
-        anything. The run is about this host alone; P(gb10.fleet.pull#role) has checked who signed it.
+      - A file of the slice that M(gb10.fleet.publish) has published for this host. The plan then decides nothing and
+        takes this file. The run concerns only this host; P(gb10.fleet.pull#role) has checked the signature.
     type: path
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
@@ -89,8 +89,8 @@ plan:
   type: dict
 observed: {description: The folder on the controller that holds what hosts have shown., returned: success, type: str}
 lock_file:
-  description: The file on the controller by which images and models are known, beside the inventory where
-    C(fleet_lock_file) does not say otherwise.
+  description: The file on the controller that identifies images and models, beside the inventory unless
+    C(fleet_lock_file) gives another place.
   returned: success
   type: str
 bundle:
@@ -101,13 +101,13 @@ hosts: {description: The hosts of this run., returned: success, type: list, elem
 services: {description: The services that the run is about., returned: success, type: list, elements: str}
 removal:
   description:
-    - What decides over services on a host that are not declared there. C(inventory), the name of this one; C(placed),
-      the hosts of each service; C(hosts) of this run; C(retire).
+    - The facts that decide over services on a host that are not declared there. C(inventory), the name of this
+      inventory; C(placed), the hosts of each service; C(hosts) of this run; C(retire).
   returned: success
   type: dict
 retry: {description: As given., returned: success, type: list, elements: str}
 run:
-  description: Who runs this, by which release and commits; a host that is changed keeps it.
+  description: The person of this run, with release and commits; a host that is changed keeps it.
   returned: without O(pulled)
   type: dict
 alone:

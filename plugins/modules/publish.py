@@ -8,11 +8,11 @@ description:
   - Writes C(HOST.slice) for each host of the run, and this collection as C(collection-SHA256.tar.gz), into a folder
     that hosts can read, by HTTP or as a mounted folder. Reaches no host.
   - C(ssh-keygen) signs, with a key that only this machine has; it is made where there is none. A slice names no secret.
-  - Each new slice has a higher serial than the one before, by the clock of this machine. One that says the same as
+  - Each new slice has a higher serial than the slice before, by the clock of this machine. One that says the same as
     before stays as it is. Those of hosts that the inventory has no more, and collections that none names, are removed.
   - Refuses a host with something that needs this machine at each change, before it writes anything.
 options:
-  fleet: {description: What M(gb10.fleet.plan) returned., type: dict, required: true}
+  fleet: {description: The result of M(gb10.fleet.plan)., type: dict, required: true}
   folder: {description: Where the slices are written., type: path, required: true}
   key:
     description: The file of the private key; the public one is beside it, with C(.pub).
@@ -21,7 +21,7 @@ options:
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
 attributes:
-  check_mode: {description: Tells whose slice would be another one., support: full}
+  check_mode: {description: Names the hosts whose slice would change., support: full}
   diff_mode: {description: A slice is not shown; C(plan.yml) shows what it is made of., support: none}
 """
 
@@ -36,12 +36,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 published:
-  description: The hosts whose slice is another one than before.
+  description: The hosts whose slice has changed.
   returned: success
   type: list
   elements: str
 public_key:
-  description: The public key by which hosts know what is published here; empty in check mode before there is one.
+  description: The public key that lets hosts verify slices from here; empty in check mode if there is no key yet.
   returned: success
   type: str
 """

@@ -6,7 +6,7 @@ module: python_tool
 short_description: Install a Python program, pinned by hashes, in its own virtualenv
 version_added: 0.1.0
 description:
-  - Makes the virtual environment anew where its lock is another one, or where an earlier run was cut off. Nothing is
+  - Makes the virtual environment again if its lock has changed, or if an earlier run was cut off. Nothing is
     built on the host, and a file whose hash the lock doesn't name is refused.
   - Needs the module C(venv) with pip, on Debian and Ubuntu the package C(python3-venv).
 extends_documentation_fragment:
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 packages:
-  description: What is installed, or would be, as C(name==version).
+  description: The packages that are installed, or would be, as C(name==version).
   returned: success
   type: list
   elements: str

@@ -41,7 +41,7 @@ frozen:
   type: list
   elements: str
 lease:
-  description: Who changes the host now; empty if nobody does.
+  description: The person who changes the host now; empty if there is none.
   returned: always
   type: dict
 ansible_stats:

@@ -30,5 +30,5 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path: {description: The recipe's file., returned: success, type: str}
-sentences: {description: What was not carried over., returned: success, type: list, elements: str}
+sentences: {description: The parts that were not carried over., returned: success, type: list, elements: str}
 """

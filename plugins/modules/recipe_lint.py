@@ -5,7 +5,7 @@ module: recipe_lint
 short_description: Check recipes before they are used
 version_added: 0.1.0
 description:
-  - Plans every recipe alone, on hosts that have nothing else to do, and shows in one table which model fits on the
+  - Plans every recipe by itself, on hosts that have nothing else to do, and shows in one table which model fits on the
     hosts of the inventory, the largest first. Without an inventory they are machines of 128 GB.
   - Fails when a recipe has an error, unless its status is C(known-bad).
 options:
@@ -33,6 +33,6 @@ recipes:
     file: {description: Where it is written., type: str}
     status: {description: Its own word., type: str}
     passed: {description: "Whether it has no error, and is not known to be bad.", type: bool}
-    findings: {description: What the plan says of it., type: list, elements: dict}
+    findings: {description: The plan's result for it., type: list, elements: dict}
     row: {description: Its row of the plan's table; V(null) where the inventory has too few hosts., type: dict}
 """

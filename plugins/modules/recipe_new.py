@@ -15,10 +15,10 @@ options:
     description: The hub's id of the model, C(organisation/name), of GGUF files C(organisation/name:Q4_K_M).
     type: str
     required: true
-  revision: {description: The commit; without it what C(main) stands for., type: str}
+  revision: {description: The commit; that of C(main) if it is left out., type: str}
   folder: {description: "Where the recipe goes. Without it, the folder C(recipes) beside the inventory.", type: path}
   checkpoint:
-    description: What M(gb10.fleet.checkpoint_info) has read of the model, instead of asking the hub.
+    description: The facts that M(gb10.fleet.checkpoint_info) has read of the model, instead of a question to the hub.
     type: dict
   source_path:
     description: The folder on the host that O(checkpoint) was read from. The recipe names it as the model's source.
@@ -34,5 +34,5 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path: {description: The recipe's file., returned: success, type: str}
-sentences: {description: What stands against the model., returned: success, type: list, elements: str}
+sentences: {description: The obstacles to the model., returned: success, type: list, elements: str}
 """

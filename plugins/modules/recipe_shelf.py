@@ -11,7 +11,7 @@ description:
   - Shows one table of all recipes, planned for the hosts of the inventory.
 extends_documentation_fragment: [gb10.fleet.attributes.changes, gb10.fleet.attributes.on_controller]
 options:
-  purpose: {description: What the models are for., type: str, default: "", choices: ["", chat, code, vision, embed]}
+  purpose: {description: The use of the models., type: str, default: "", choices: ["", chat, code, vision, embed]}
   context: {description: Tokens of one request. Without it the recipe's number counts., type: int}
   fetch: {description: Whether to fetch all sources again., type: bool, default: false}
   take: {description: The name of a recipe to write into the folder of your own recipes., type: str, default: ""}

@@ -5,8 +5,8 @@ module: rollout
 short_description: Plan the order of replicas in a rollout
 version_added: 0.1.0
 description:
-  - Without O(ranks) it says which services share the requests of the one that is named, and their hosts.
-  - With them it shows what moves, in which order and how long nobody serves, and refuses what a rollout is not for.
+  - If O(ranks) is left out, it names the services that share the requests of the named service, and their hosts.
+  - With them it shows the moves, their order and the time without a serving host, and refuses other changes.
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
   - gb10.fleet.attributes.on_controller
@@ -36,7 +36,7 @@ services: {description: The services that share the model's requests., returned:
 hosts: {description: Their hosts., returned: success, type: list, elements: str}
 gateways: {description: "The gateway's hosts, of those of the run.", returned: success, type: list, elements: str}
 steps:
-  description: What moves, one after the other, each with C(service), C(hosts), C(serves), C(others), C(nobody_s),
+  description: The moves, one after the other, each with C(service), C(hosts), C(serves), C(others), C(nobody_s),
     C(limit_s) and C(holds).
   returned: with O(ranks)
   type: list

@@ -13,7 +13,7 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   part: {description: The part of the slice., type: str, choices: [clients, monitoring, phoenix], required: true}
-  plan: {description: What the slice holds under that name., type: raw, required: true}
+  plan: {description: The content of the slice under that name., type: raw, required: true}
   secrets: {description: "Text by path, which the action reads on the controller.", type: dict, default: {}}
 attributes:
   action: {description: "Reads the secrets on the controller, also those that ansible-vault encrypted.", support: full}

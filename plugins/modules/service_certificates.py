@@ -6,7 +6,7 @@ short_description: Create service certificates from a local CA on the controller
 version_added: 0.1.0
 description:
   - Makes the CA where there is none, and a certificate for each service that has none, whose end is near, or that names
-    something else than its service is reached by. What holds stays as it is.
+    something else than its service is reached by. A certificate that holds stays as it is.
   - The folders have mode C(0700) and a C(.gitignore), so that git keeps nothing of them; keys have mode C(0600).
 options:
   ca: {description: "The CA's certificate, by its absolute path; its key lies beside it.", type: str, required: true}

@@ -22,7 +22,7 @@ options:
     default: []
   modes: {description: "Permissions by path, which the action takes of the plan.", type: dict, default: {}}
   secrets:
-    description: What no plan holds, text by path, which the action reads on the controller.
+    description: The secrets, which no plan holds, as text by path; the action reads them on the controller.
     type: dict
     default: {}
 attributes:
@@ -45,7 +45,7 @@ changed_files:
   type: list
   elements: str
 changed_services:
-  description: The services of whose files one is among them.
+  description: The services with a file among them.
   returned: success
   type: list
   elements: str

@@ -34,7 +34,7 @@ unit:
   returned: always
   type: dict
 supervisor:
-  description: What its supervisor says, as docs/explanation/architecture.md lists it; V(null) before it says anything.
+  description: The supervisor's state, as docs/explanation/architecture.md lists it; V(null) if there is none yet.
   returned: always
   type: dict
 health:
@@ -46,12 +46,12 @@ reply:
   returned: always
   type: dict
 unanswered:
-  description: Which of C(proof.questions) a service that serves did not answer, and what instead; empty where none.
+  description: The C(proof.questions) that a serving service failed, each with its result instead; may be empty.
   returned: always
   type: str
 memory_total_bytes: {description: The host's memory., returned: always, type: int}
 boot_log:
-  description: The last lines of this start's journal that C(proof.boot_lines) matches; none without it.
+  description: The last lines of this start's journal that match C(proof.boot_lines); empty if that is left out.
   returned: always
   type: list
   elements: str

@@ -34,16 +34,16 @@ RETURN = r"""
 service: {description: The service's name., returned: success, type: str}
 state: {description: Always V(serving)., returned: success, type: str}
 answer: {description: The model's answer., returned: success, type: str}
-seconds: {description: How long it took., returned: success, type: float}
-boot: {description: What its engine printed about its memory and KV cache at this start., returned: success, type: dict}
+seconds: {description: The seconds that it took., returned: success, type: float}
+boot: {description: The engine's lines about its memory and KV cache at this start., returned: success, type: dict}
 comparison:
-  description: How the KV pool that was printed compares with the plan, in a few words; empty where nothing is known.
+  description: The printed KV pool against the plan's, in a few words; empty if nothing is known.
   returned: success
   type: str
   sample: KV pool 292,320 tokens, as planned
 record:
-  description: What the start has shown of its memory, for M(gb10.fleet.observation_record); V(null) if its log has
-    nothing of it.
+  description: The memory that the start has shown, for M(gb10.fleet.observation_record); V(null) if its log has nothing
+    of it.
   returned: success
   type: dict
 findings: {description: Where the running service differs from the plan., returned: success, type: list, elements: dict}

@@ -9,13 +9,13 @@ description:
   - Removes those that were ordered to be removed, and those that are declared on other hosts of the run. Their unit is
     stopped and disabled, their container removed, and the files that were written for them. Images and weights stay.
   - The gateway is removed alike, as C(gateway). Its package stays.
-  - All others are left alone, above all what another inventory wrote.
+  - All others stay, above all those that another inventory wrote.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   host: {description: This host's name in the inventory., type: str, required: true}
   removal:
-    description: What decides over them, C(removal) of M(gb10.fleet.plan). Nothing is removed where it is empty.
+    description: The facts that decide, C(removal) of M(gb10.fleet.plan). Nothing is removed where it is empty.
     type: dict
     required: true
   alive:

@@ -17,7 +17,7 @@ options:
       name: {description: The service., type: str, required: true}
       unit: {description: The systemd unit that owns its container., type: str, required: true}
       container: {description: Its container., type: str, required: true}
-      image: {description: The name of the image that its container is to be of., type: str, required: true}
+      image: {description: The name of the image that its container must have., type: str, required: true}
       started: {description: A file that is as old as its last start., type: path, required: true}
       files: {description: Files and folders that it reads when it starts., type: list, elements: path, required: true}
 extends_documentation_fragment:

@@ -6,15 +6,15 @@ module: service_trial
 short_description: Keep a trial of a service alive and read its progress
 version_added: 0.1.0
 description:
-  - While a service is tried with another definition, its host puts the earlier one back by itself as soon as nobody has
-    run this module for O(seconds).
+  - While a service is tried with another definition, its host restores the earlier definition by itself as soon as
+    nobody has run this module for O(seconds).
   - Says what the service's supervisor reports, and whether the way back is kept.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   service: {description: The service's name., type: str, required: true}
   seconds:
-    description: How long the next step may take, in seconds. With 0 no deadline is moved.
+    description: The time for the next step, in seconds. With 0 no deadline is moved.
     type: int
     default: 0
 """

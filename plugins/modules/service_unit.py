@@ -6,7 +6,7 @@ module: service_unit
 short_description: Start, stop, restart, enable and disable systemd units
 version_added: 0.1.0
 description:
-  - Reads the units in one call, compares, and asks systemd only for what differs.
+  - Reads the units in one call, compares, and asks systemd only for the units that differ.
   - In check mode a unit that is not there counts as one that an earlier task of the run would have brought.
   - A unit that is not there is stopped and disabled already. Outside of check mode it can't be started or enabled, and
     the module names it before it changes anything.
@@ -18,7 +18,7 @@ options:
     elements: str
     required: true
   state:
-    description: What each is to do. V(restarted) and V(reloaded) change always. A unit at rest is started by both.
+    description: The state to bring. V(restarted) and V(reloaded) change always. A unit at rest is started by both.
     type: str
     choices: [started, stopped, restarted, reloaded]
   enabled:

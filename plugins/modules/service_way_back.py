@@ -6,11 +6,11 @@ module: service_way_back
 short_description: Save a service's definition, or restore the saved one
 version_added: 0.1.0
 description:
-  - Before a rollout changes a service, its files on this host are kept in a folder that root alone reads. Where the new
+  - Before a rollout changes a service, its files on this host are kept in a folder that only root reads. Where the new
     definition does not prove itself, they come back; files that it brought go.
-  - What is kept already, by a run that was cut off, stays, since what lies there now may be new in part.
-  - Starts and stops nothing. Images and weights are not kept here, and the earlier ones must be on the host still. A
-    name that stands for another image now is given back to the earlier one.
+  - Files that a cut-off run has kept already stay, since the service's folder may be new in part.
+  - Starts and stops nothing. Images and weights are not kept here. Those of the earlier definition must still be on the
+    host. A name that stands for another image now is given back to the earlier image.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
@@ -20,8 +20,8 @@ options:
   state:
     description:
       - V(kept) keeps the files, V(restored) puts them back and keeps nothing, V(absent) keeps nothing.
-      - V(rewound) is V(kept) where nothing is kept. Else it puts the files back and keeps them still, for the next of
-        several trials, with those of O(files) that this one writes beside the ones before.
+      - V(rewound) is V(kept) where nothing is kept. If not, it restores the files and still keeps them, for the next of
+        several trials, with those of O(files) that this trial writes beside the earlier files.
     type: str
     choices: [kept, rewound, restored, absent]
     default: kept

@@ -5,7 +5,7 @@ module: speed_proof
 short_description: Test that services answer as fast as before a change
 version_added: 0.2.0
 description:
-  - Compares the seconds of the same request, of which the best counts, and the figures of a benchmark. Fails where a
+  - Compares the seconds of the same request, the best of each side, and the figures of a benchmark. Fails where a
     service is slower.
 extends_documentation_fragment:
   - gb10.fleet.attributes.on_controller
@@ -18,7 +18,7 @@ options:
   after: {description: The same after the change. Without it nothing is compared., type: dict, default: {}}
   figures_before: {description: C(figures) of M(gb10.fleet.bench_services)., type: dict, default: {}}
   figures_after: {description: The same after the change., type: dict, default: {}}
-  least: {description: "How fast a service must be, as a part of its speed before.", type: float, default: 0.7}
+  least: {description: "The speed that a service must reach, as a part of its speed before.", type: float, default: 0.7}
 """
 
 EXAMPLES = r"""

@@ -12,8 +12,8 @@ options:
   load: {description: C(load) of M(gb10.fleet.tune)., type: dict, required: true}
   point: {description: C(point) of M(gb10.fleet.tune)., type: dict, required: true}
   goal: {description: "The goal, whose figures are taken.", type: str, required: true}
-  rounds: {description: How often; one more round warms up., type: int, required: true}
-  limit_s: {description: "How long one round may take, in seconds.", type: int, required: true}
+  rounds: {description: The number of measurements; a further round warms up., type: int, required: true}
+  limit_s: {description: "The time limit of one round, in seconds.", type: int, required: true}
 attributes:
   action:
     description: Runs on the controller and measures on the host through M(gb10.fleet.bench_load).

@@ -5,7 +5,7 @@ module: unconverged
 short_description: List the reasons why each host must be converged
 version_added: 0.2.0
 description:
-  - A host on which every role would find all as the plan says needs no role. Whatever is not certain is a reason.
+  - A host needs no role if every role would find all as the plan says. An uncertain fact is a reason.
   - Hosts that depend on each other must be converged together.
   - Refuses a run that C(--tags) or C(--skip-tags) limits to roles which need another role first.
 extends_documentation_fragment:
@@ -23,7 +23,7 @@ options:
     type: dict
     default: {}
   run:
-    description: C(run) of M(gb10.fleet.plan). A run that would undo what the last one on a host did is refused.
+    description: C(run) of M(gb10.fleet.plan). A run that would undo the last run on a host is refused.
     type: dict
     default: {}
   go_back: {description: Let it undo that., type: bool, default: false}
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 reasons:
-  description: The reasons, by host; none for a host that is as declared.
+  description: The reasons, by host; empty for a host that is as declared.
   returned: success
   type: dict
   sample: {titan: [], spark-2: ["unit docker.service: inactive (dead)"]}

@@ -18,7 +18,7 @@ options:
   found: {description: "By host, C(updates) of M(gb10.fleet.update_info).", type: dict, required: true}
   ranks: {description: "By host, C(ranks) of M(gb10.fleet.rank_info).", type: dict, required: true}
   firmware:
-    description: Whether firmware that is offered is brought; without it a host that is offered some is refused.
+    description: Whether offered firmware is brought; if it is left out, a host with an offer is refused.
     type: bool
   together:
     description: Whether the hosts of a group are updated at once, instead of one after the other.
@@ -38,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What is updated, one after the other, each with C(hosts), C(turns), C(services) and C(holds).
+  description: The updates, one after the other, each with C(hosts), C(turns), C(services) and C(holds).
   returned: success
   type: list
   elements: dict

@@ -43,7 +43,7 @@ version:
   type: str
   sample: 0.23.1rc1.dev1053+g8244d1c44
 catalogue:
-  description: What it knows, C(options), C(variables) and C(registries), as in the collection's own catalogue.
+  description: Its contents, C(options), C(variables) and C(registries), as in the collection's own catalogue.
   returned: always
   type: dict
 image_id: {description: The image's id., returned: with O(image), type: str}

@@ -7,8 +7,8 @@ version_added: 0.1.0
 description:
   - Checks options, values and C(VLLM_*) variables against the catalogue of the image's vLLM release (0.11.0 and
     later), and their combinations against the rules in C(docs/reference/rules.md).
-  - Runs on the controller. Reaches no host and no network. Never fails because of what it finds.
-  - A check that lacks a fact stays silent. Wrong input is a finding too.
+  - Runs on the controller. Reaches no host and no network. Never fails because of its findings.
+  - A check that lacks a fact stays silent. Wrong input is also a finding.
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
   - gb10.fleet.attributes.on_controller
@@ -21,8 +21,8 @@ options:
     elements: raw
   env: {description: "The container's environment, name to text.", type: dict}
   command:
-    description: A whole C(docker run) command line instead, as text or as words. What else is given comes
-      before what it says.
+    description: A whole C(docker run) command line instead, as text or as words. Everything else that is given comes
+      before its values.
     type: raw
   vllm_version:
     description: The image's vLLM. Without it the version is taken from O(image), where that is known.
@@ -31,7 +31,7 @@ options:
     description: The image's reference, or a map with C(reference), C(digest), C(family), C(entrypoint) and
       C(vllm) as in a recipe.
     type: raw
-  entrypoint: {description: What replaces the image's entrypoint., type: str}
+  entrypoint: {description: The replacement of the image's entrypoint., type: str}
   mounts:
     description: Mounts as maps with C(source), C(target) and C(read_only). Not given means not known.
     type: list
@@ -45,7 +45,7 @@ options:
       - Facts of the model, such as C(repository), C(family), C(quant_method), C(quant_algo), C(architecture),
         C(moe), C(hybrid), C(vision), C(audio), C(reasoning), C(native_length), C(weights_bytes), C(gated),
         C(cached), and C(config), the content of its C(config.json).
-      - What isn't given is taken from the configuration, then from what is known of the repository.
+      - Missing values are taken from the configuration, then from the known facts of the repository.
     type: dict
   host:
     description:
@@ -57,16 +57,16 @@ options:
     type: dict
   service:
     description:
-      - What is wanted, C(tools), C(reasoning), C(video), C(media_files), C(profile), C(ready_timeout_s),
-        C(recipe), C(restarts), C(address), C(open), and what is planned, C(kv_pool_tokens), C(kv_blocks),
-        C(kv_block_size), C(non_kv_bytes).
+      - The wanted values, C(tools), C(reasoning), C(video), C(media_files), C(profile), C(ready_timeout_s), C(recipe),
+        C(restarts), C(address), C(open), and the planned values, C(kv_pool_tokens), C(kv_blocks), C(kv_block_size),
+        C(non_kv_bytes).
     type: dict
   catalogue:
     description: The image's own names, as returned by M(gb10.fleet.vllm_catalogue_info), instead of a
       release's.
     type: dict
   silence: {description: "Rules to silence, id to reason. Their findings come marked, as hints.", type: dict}
-  place: {description: What to put before the place of each finding., type: str}
+  place: {description: The text before the place of each finding., type: str}
 """
 
 EXAMPLES = r"""
