@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -169,7 +170,8 @@ def test_nobody_reads_a_place_back() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in ROOT.glob("plugins/**/*.py")
-        for line in _reads(ast.parse(path.read_text("utf-8")))
+        if "place" in (text := path.read_text("utf-8"))
+        for line in _reads(ast.parse(text))
     ]
     assert found == []
 
@@ -197,7 +199,8 @@ def test_no_place_is_put_into_a_text() -> None:
     """`place.below("key")` keeps the address; f"{place}.key" would lose it."""
     found = []
     for path in ROOT.glob("plugins/**/*.py"):
-        for function in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        for function in ast.walk(ast.parse(text if re.search("Place|PLACE|below|within|of_key", text) else "")):
             if isinstance(function, ast.FunctionDef):
                 places = _places_in(function) | {"PLACE", "_PLACE"}
                 found += [

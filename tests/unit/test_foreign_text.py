@@ -108,7 +108,9 @@ def calls(name: str) -> dict[str, int]:
     """By file, how often a function is named beside its definition and imports."""
     found: Counter[str] = Counter()
     for path in sorted(PLUGINS.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if name not in (text := path.read_text("utf-8")):
+            continue
+        for node in ast.walk(ast.parse(text)):
             named = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
             found[str(path.relative_to(PLUGINS))] += named == name
     return {path: count for path, count in found.items() if count}
@@ -153,7 +155,8 @@ def test_no_message_names_a_file_that_the_system_does_not_name() -> None:
     bare = [
         f"{path.relative_to(PLUGINS)}:{part.lineno}"
         for path in sorted(PLUGINS.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if "filename" in (text := path.read_text("utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FormattedValue)
         for part in [node.value]
         if isinstance(part, ast.Attribute) and part.attr in ("filename", "filename2")

@@ -43,9 +43,9 @@ TEMPORARY = {"/run/gb10-fleet-progress-"}
 KNOWN = [value for value in vars(layout).values() if isinstance(value, str) and OURS.match(value)]
 
 
-def _code(path: Path) -> Iterator[str]:
+def _code(text: str) -> Iterator[str]:
     """The strings of a Python file, but for docstrings and a plugin's documentation: those show examples."""
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = ast.parse(text)
     shown = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     shown |= {
         id(node.value)
@@ -65,7 +65,9 @@ def _found() -> dict[str, set[str]]:
         for path in sorted((ROOT / folder).rglob("*")):
             if not path.is_file() or "__pycache__" in path.parts:
                 continue
-            text = "\n".join(_code(path)) if path.suffix == ".py" else path.read_text("utf-8")
+            text = path.read_text("utf-8")
+            if "gb10" in text and path.suffix == ".py":
+                text = "\n".join(_code(text))
             if paths := set(OURS.findall(text)):
                 found[path.relative_to(ROOT).as_posix()] = paths
     return found
