@@ -12,24 +12,23 @@ from ..module_utils._operations.bench.sweep import Point, words
 from ..module_utils._operations.tune.goal import figures_of, read_goal
 from ..plugin_utils._asking import NoAnswerError
 from ..plugin_utils._benchmarking import UNMEASURED, Measuring
+from ..plugin_utils._documented import Documented
 from ..plugin_utils._screen import show
 
 
-class ActionModule(Measuring):
-    def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
-        variables = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, variables)
+class ActionModule(Documented, Measuring):
+    def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         if self._task.check_mode:
-            return result | UNMEASURED
-        load, point = self._task.args["load"], Point(**self._task.args["point"])
+            return UNMEASURED
+        load, point = options["load"], Point(**options["point"])
         keys = ENGINES[load["engine"]].spec.load_goals
-        asked = read_goal(self._task.args["goal"], [*keys])
+        asked = read_goal(options["goal"], [*keys])
         found: dict[str, list[float]] = {name: [] for name in asked.figures}
         seed = int(time.time())
-        for number in range(int(self._task.args["rounds"]) + 1):
+        for number in range(options["rounds"] + 1):
             moved = self._execute_module(
                 "gb10.fleet.service_trial",
-                module_args={"service": load["service"], "seconds": self._task.args["limit_s"]},
+                module_args={"service": load["service"], "seconds": options["limit_s"]},
                 task_vars=variables,
             )
             if moved.get("failed"):
@@ -44,4 +43,4 @@ class ActionModule(Measuring):
                 for name, value in figures.items():
                     found[name].append(value)
         show(", ".join(f"{name} {' '.join(f'{value:.4g}' for value in values)}" for name, values in found.items()))
-        return {**result, "changed": False, "figures": found}
+        return {"changed": False, "figures": found}

@@ -5,7 +5,7 @@ short_description: Find Sparks and use them as an inventory
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Looks in the same places as M(gb10.fleet.init_hosts), which are NVIDIA Sync's list, ssh's files, the neighbour table
+  - Looks in the same places as C(gb10.fleet.init_hosts), which are NVIDIA Sync's list, ssh's files, the neighbour table
     and answers to one multicast question. Logs in with a key, and takes each machine that has the GPU of a GB10.
   - Asks nothing, changes nothing, and keeps no host key. A warning names each machine left out, with its remedy.
   - Each host has C(ansible_host), and C(gb10_maker), C(gb10_product), C(gb10_ota), C(gb10_memory_gib), C(gb10_mac).

@@ -6,7 +6,7 @@ module: ask_info
 short_description: Ask an endpoint of this host a question
 version_added: 0.2.0
 description:
-  - Asks once, and measures when the first and the last token come. M(gb10.fleet.ask) shows it to a person.
+  - Asks once, and measures when the first and the last token come. C(gb10.fleet.ask) shows it to a person.
 options:
   url: {description: Where the question goes., type: str, required: true}
   body: {description: "The question, as the API has it.", type: dict, required: true}

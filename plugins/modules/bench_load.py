@@ -12,7 +12,7 @@ description:
 extends_documentation_fragment:
   - gb10.fleet.attributes.measures
 options:
-  load: {description: C(load) of one of the C(steps) of M(gb10.fleet.bench)., type: dict, required: true}
+  load: {description: C(load) of one of the C(steps) of C(gb10.fleet.bench)., type: dict, required: true}
   point:
     description: C(point) of the step; if it is left out, or in check mode, the module only lists its measurements.
     type: dict

@@ -6,7 +6,7 @@ module: checkpoint_info
 short_description: Read a model folder's config.json and file sizes
 version_added: 0.1.0
 description:
-  - Reads config.json and the sizes of a model's files in a folder of the host, for M(gb10.fleet.recipe_new).
+  - Reads config.json and the sizes of a model's files in a folder of the host, for C(gb10.fleet.recipe_new).
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 options:
@@ -22,7 +22,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-checkpoint: {description: "The model's facts, as M(gb10.fleet.recipe_new) takes them.", returned: success, type: dict}
+checkpoint: {description: "The model's facts, as C(gb10.fleet.recipe_new) takes them.", returned: success, type: dict}
 """
 
 from pathlib import Path

@@ -7,7 +7,7 @@ short_description: Read a host's fabric interfaces, neighbours and RDMA devices
 version_added: 0.1.0
 description:
   - Reads the planned interfaces, who is at their other ends, and their RDMA devices, as data.
-    M(gb10.fleet.fabric_check) judges it.
+    C(gb10.fleet.fabric_check) judges it.
   - Writes nothing. Neighbours are asked by ARP from the interface itself, and pinged with whole packets.
 options:
   interfaces:

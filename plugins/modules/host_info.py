@@ -56,7 +56,7 @@ state:
   returned: always
   type: dict
 compared:
-  description: All that was read, C(state) and C(unknown), as M(gb10.fleet.unconverged) takes it; V(null)
+  description: All that was read, C(state) and C(unknown), as C(gb10.fleet.unconverged) takes it; V(null)
     where what the host answered can't be compared.
   returned: with O(view)
   type: dict

@@ -42,7 +42,7 @@ restart: {description: Whether the host must restart now., returned: success, ty
 units: {description: The units of services that ran before., returned: success, type: list, elements: str}
 seconds: {description: "The times that services took to answer before, by their names.", returned: success, type: dict}
 figures:
-  description: Their speeds before, by their names, as M(gb10.fleet.bench_services) measured them.
+  description: Their speeds before, by their names, as C(gb10.fleet.bench_services) measured them.
   returned: success
   type: dict
 """

@@ -6,7 +6,7 @@ module: init_info
 short_description: Read the facts of a machine for its inventory
 version_added: 0.2.0
 description:
-  - Reads maker, memory, system, networks, ConnectX-7 halves and what serves, as data. M(gb10.fleet.init) decides by it.
+  - Reads maker, memory, system, networks, ConnectX-7 halves and what serves, as data. C(gb10.fleet.init) decides by it.
   - For some seconds it sends a broadcast frame by each half that has light, and notes frames of other hosts, so it must
     run on all hosts at the same time. It writes nothing, and needs only root and Python 3.
 options:

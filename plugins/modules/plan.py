@@ -67,7 +67,7 @@ options:
     default: ""
   pulled:
     description:
-      - A file of the slice that M(gb10.fleet.publish) has published for this host. The plan then decides nothing and
+      - A file of the slice that C(gb10.fleet.publish) has published for this host. The plan then decides nothing and
         takes this file. The run concerns only this host; P(gb10.fleet.pull#role) has checked the signature.
     type: path
 extends_documentation_fragment:

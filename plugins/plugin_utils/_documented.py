@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An action whose options are those that its module documents, and no second copy of them."""
+"""An action whose options are those that its module documents, or ``data/steps.yml``, and no second copy of them."""
 
 import importlib
 from abc import abstractmethod
@@ -10,10 +10,16 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins import modules
 
+from ..module_utils._base.gb10 import data_file
 from ..module_utils._base.own_files import unwritten
 from ..module_utils._base.yaml_text import read_yaml
 
 _KEYS = ("type", "elements", "required", "default", "choices")
+
+
+def _documentation(module: str) -> str:
+    text: str = importlib.import_module(f"{modules.__name__}.{module}").DOCUMENTATION
+    return text
 
 
 def documented(documentation: str) -> dict[str, Any]:
@@ -37,7 +43,9 @@ class Documented(ActionBase):  # type: ignore[misc]  # ansible-core carries no t
         """Read once, where a run loads the action, and not by the worker of each host."""
         package, _, name = cls.__module__.rpartition(".")
         if package.endswith(".action"):
-            cls._options = documented(importlib.import_module(f"{modules.__name__}.{name}").DOCUMENTATION)
+            steps = data_file("steps")
+            is_step = name in steps  # of our own playbooks, and no module that others call
+            cls._options = _spec(steps[name]) if is_step else documented(_documentation(name))
 
     def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         variables = task_vars or {}

@@ -15,7 +15,7 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
-import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import data_file
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench import load as on_host
@@ -67,7 +67,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep
     words,
     wrong_points,
 )
-from ansible_collections.gb10.fleet.plugins.modules import bench as bench_module
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bench_page import page
 from drift_fleet import planned
 from hypothesis import given
@@ -164,7 +163,7 @@ def test_a_single_run_that_took_long_hides_no_difference() -> None:
 def test_the_default_number_of_rounds_outlives_an_odd_run() -> None:
     """With 8 rounds and the defaults' twelve figures no interval by ranks was left: one odd run hid a difference of 3.8
     times, in 10 of 10."""
-    rounds = yaml.safe_load(bench_module.DOCUMENTATION)["options"]["rounds"]["default"]
+    rounds = data_file("steps")["bench"]["rounds"]["default"]
     named = 0
     for seed in range(10):
         before, after = simulated(seed, 1.0, 0.1, names=4, rounds=rounds)

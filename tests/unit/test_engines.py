@@ -250,7 +250,6 @@ EXCEPTIONS = {
     "plugins/modules/container_images.py": "examples",
     "plugins/modules/image_prune.py": "an example",
     "plugins/modules/json_settings.py": "an example",
-    "plugins/modules/lock_record.py": "an example",
     "plugins/modules/model_snapshots.py": "who reads the store",
     "plugins/filter/recipe_import.py": "recipes of others, which vLLM serves",
     "roles/model_store": "who reads the store",

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What modules document is what their actions take, and what several of them share is written once.
 
+Steps of our own playbooks are no modules: `data/steps.yml` has their options.
+
 Where a module has code, `ansible-test sanity` compares its argument spec with its DOCUMENTATION.
 """
 
@@ -17,6 +19,7 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.gb10.fleet.plugins.doc_fragments.attributes import ModuleDocFragment
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import data_file
 from ansible_collections.gb10.fleet.plugins.plugin_utils._documented import documented
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
@@ -55,6 +58,21 @@ def test_no_action_writes_a_spec_of_its_own() -> None:
     texts = {path.name: path.read_text("utf-8") for path in sorted((PLUGINS / "action").glob("*.py"))}
     assert [name for name, text in texts.items() if "validate_argument_spec(" in text] == []
     assert any("(OnController" in text for text in texts.values())
+
+
+def test_an_action_has_a_module_or_is_a_step_of_our_own_playbooks() -> None:
+    actions = {path.stem for path in (PLUGINS / "action").glob("*.py")}
+    assert {*MODULES} & {*data_file("steps")} == set()
+    assert actions - {*MODULES} == {*data_file("steps")}
+
+
+@pytest.mark.parametrize("step", sorted(data_file("steps")))
+def test_the_options_of_a_step_are_what_a_task_can_give(step: str) -> None:
+    action = importlib.import_module(f"ansible_collections.gb10.fleet.plugins.action.{step}").ActionModule
+    spec = action._options
+    assert {*spec} == {*data_file("steps")[step]}
+    assert all(option["description"] for option in data_file("steps")[step].values())
+    assert ArgumentSpecValidator(spec).validate({"nonsense": 1}).error_messages
 
 
 @pytest.mark.parametrize("module", MODULES)
