@@ -28,7 +28,7 @@ from ansible.plugins.callback import CallbackBase
 from ..module_utils._base.faults import Fault, guarded
 from ..module_utils._base.findings import of_sudo
 from ..module_utils._base.plan import Plan
-from ..module_utils._operations.verify.tables import Stopped, end_table, status_table
+from ..module_utils._operations.verify.tables import Stopped, end_table, machine_shown, status_table
 from ..plugin_utils._lease import at_work, is_over, this_work
 from ..plugin_utils._screen import show
 
@@ -62,6 +62,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._gateways: dict[str, dict[str, Any]] = {}
         self._used: dict[str, dict[str, Any]] = {}
         self._frozen: dict[str, list[str]] = {}
+        self._machines: dict[str, dict[str, str]] = {}
         self._leases: dict[str, dict[str, str]] = {}
         self._is_status = False
         self._shows_ok = True
@@ -90,6 +91,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             self._frozen[result.host.get_name()] = result.result["frozen"]
             if lease := result.result.get("lease"):
                 self._leases[result.host.get_name()] = lease
+        elif action == "gb10.fleet.host_info" and self._is_status and self._plan:
+            host = result.host.get_name()
+            self._machines[host], problems = machine_shown(self._plan, host, result.result["state"])
+            self._frozen[host] = [*self._frozen.get(host, ()), *problems]
         elif action == "gb10.fleet.gateway_ready" and "answers" in result.result:
             self._proved.add(result.host.get_name())
         elif action == "gb10.fleet.gateway_info":
@@ -139,15 +144,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
 
     def _tables(self, plan: Plan) -> Iterator[str]:
         if self._is_status:
-            text = status_table(
-                plan, self._services, self._ranks, self._stopped, self._gateways, self._used, self._frozen
-            )
+            seen = (self._ranks, self._stopped, self._gateways, self._used, self._frozen, self._machines)
+            text = status_table(plan, self._services, *seen)
             mine = this_work()
             busy = [f"{host}: {at_work(lease)}" for host, lease in self._leases.items() if not is_over(lease, mine)]
             yield "\n\n".join((text, "\n".join(busy))) if busy else text
         else:
-            seen = (self._verified, self._ranks, self._stopped, self._removed, self._proved, self._clients)
-            yield end_table(plan, self._services, self._hosts, *seen)
+            done = (self._verified, self._ranks, self._stopped, self._removed, self._proved, self._clients)
+            yield end_table(plan, self._services, self._hosts, *done)
 
     def _note(self, host: str, result: dict[str, Any]) -> None:
         if "service" in result:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import struct
 import subprocess
 import time
@@ -311,14 +312,29 @@ def test_a_declared_clock_is_a_unit_that_sets_it_at_each_boot_and_frees_it_when_
     part = gpu_slice({"gpu": {"clock_max_mhz": 2150, "persistence": True}})
     (file,) = part["files"].values()
     lines = [line for line in str(file.get("content")).splitlines() if line.startswith("Exec")]
-    assert lines == [
-        "ExecStart=/usr/bin/nvidia-smi --persistence-mode=1",
-        "ExecStart=/usr/bin/nvidia-smi --lock-gpu-clocks=0,2150",
-        "ExecStop=/usr/bin/nvidia-smi --reset-gpu-clocks",
-        "ExecStop=/usr/bin/nvidia-smi --persistence-mode=0",
-        "ExecStop=-/usr/bin/systemctl --no-block try-restart nvidia-persistenced.service",
+    was = "/usr/bin/nvidia-smi --query-gpu=persistence_mode --format=csv,noheader > /run/gb10-gpu/persistence"
+    assert lines[:2] == [
+        f"ExecStart=/bin/sh -c '{was} && exec /usr/bin/nvidia-smi --persistence-mode=1'",
+        "ExecStart=/bin/sh -c 'echo free > /run/gb10-gpu/clock && exec /usr/bin/nvidia-smi --lock-gpu-clocks=0,2150'",
     ]
     assert part["units"] == {"gb10-gpu.service": "started"}
+
+
+@pytest.mark.parametrize(
+    ("was", "ended"), [("Enabled", "--persistence-mode=1"), ("Disabled", "--persistence-mode=0"), (None, "")]
+)
+def test_what_was_before_comes_back(tmp_path: Path, was: str | None, ended: str) -> None:
+    """Whoever else wants persistence keeps it, and what was not declared is not touched: by the unit's own lines."""
+    (file,) = gpu_slice({"gpu": {"clock_max_mhz": 2150}})["files"].values()
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(f"#!/bin/sh\necho $@ >> {tmp_path}/done\n")
+    tool.chmod(0o755)
+    if was:
+        (tmp_path / "persistence").write_text(f"{was}\n")
+    for line in re.findall(r"^ExecStopPost=-/bin/sh -c '(.*)'$", str(file.get("content")), re.MULTILINE):
+        own = line.replace("$$", "$").replace("/run/gb10-gpu", str(tmp_path)).replace("/usr/bin/nvidia-smi", str(tool))
+        subprocess.run(["/bin/sh", "-c", own], check=True)
+    assert ((tmp_path / "done").read_text().strip() if was else "") == ended
 
 
 def test_nothing_declared_leaves_the_gpu_alone() -> None:
@@ -335,6 +351,8 @@ def test_drift_finds_a_clock_that_is_not_kept() -> None:
     assert [one.place for one in compare(plan, stopped, "2026-11-01").differences] == ["unit gb10-gpu.service"]  # type: ignore[arg-type]
     hot = changed(plan, "titan", put("gpu", "figures", {"clock_mhz": 2411}))
     assert [one.rule for one in compare(plan, hot, "2026-11-01").differences] == ["gpu-clock"]  # type: ignore[arg-type]
+    unknown = changed(plan, "titan", put("gpu", "persistence", None))  # [N/A], and nobody knows
+    assert compare(plan, unknown, "2026-11-01").differences == ()  # type: ignore[arg-type]
     off = changed(plan, "titan", put("gpu", "persistence", False))
     assert [one.rule for one in compare(plan, off, "2026-11-01").differences] == ["gpu-persistence"]  # type: ignore[arg-type]
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.serv
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
     Stopped,
     end_table,
+    machine_shown,
     status_table,
 )
+from drift_fleet import state_of
+from unit.test_doctor import PLAN as PLANNED
+from unit.test_doctor import each, put
 
 GIB = 1 << 30
 PLAN: dict[str, Any] = {
@@ -137,6 +142,25 @@ def test_the_rate_has_what_is_expected_of_these_requests(running: int, kv_use: f
     plan = PLAN | {"services": {"pair": {"hosts": ["spark-2"], "speed": speed | {"own": None, "full_s": 0.2}}}}
     ranks = {("spark-2", "pair"): rank(running=running, kv_use=kv_use)}
     assert cell in status_table(plan, ["pair"], ranks, {}).splitlines()[1]
+
+
+def test_a_machine_has_its_row_and_its_illness_with_what_helps() -> None:
+    figures = {"use_percent": 96.0, "clock_mhz": 702.0, "power_w": 20.0, "heat_c": 48.0}
+    starts = [{"days_ago": float(ago), "cut_off": ago > 0, "why": ""} for ago in (5, 3, 0)]
+    hot = put("sensors", "heat_c", {"zone 0": 61.4, "mlx5 1 1": 55.0})
+    ill = each(put("gpu", "figures", figures), put("health", "boots", starts), hot)
+    for change, cells, rules in (
+        (ill, ["answers", "96", "702", "20", "48", "61", "3,", "2", "cut", "off"], ["AC power", "partnerdiag"]),
+        (put("gpu", "why", "nvidia-smi ended with 15: GPU is lost"), ["silent"], ["GPU is lost"]),
+        (each(*(put(part, None) for part in ("gpu", "health", "sensors"))), ["none", *"------"], []),
+    ):
+        state = copy.deepcopy(state_of(PLANNED, "titan"))
+        change(state)
+        row, problems = machine_shown(PLANNED, "titan", state)  # type: ignore[arg-type]
+        assert " ".join(row.values()).split()[: len(cells) + 1] == ["titan", *cells]
+        assert len(problems) == len(rules) and all(word in " ".join(problems) for word in rules)
+        text = status_table(PLAN, [], {}, {}, {}, {}, {"titan": problems}, {"titan": row})
+        assert text.splitlines()[0].split()[:2] == ["machine", "GPU"] and all(word in text for word in rules)
 
 
 def test_a_host_that_can_not_be_asked_has_its_row() -> None:

@@ -16,11 +16,15 @@ from ..._base.causes import by_cause
 from ..._base.findings import of_sudo
 from ..._base.plan import GatewayPlan, Plan, ServiceSpeed
 from ..._base.ranks import front_of, rank_of
+from ..._base.reading import State
 from ..._base.received import one_line
 from ..._base.report import table
 from ..._base.sizes import duration, size
 from ..._base.slice import ExampleRequest, ServiceSlice
+from ..._base.subject import PreflightContext
 from ..._engines.speed.served import expected_total
+from ..._subjects.health.subject import HEALTH
+from ..._subjects.system.next_boot import judged
 from .gateway import model_rows
 from .ranks import SERVING, health, problems
 
@@ -30,6 +34,8 @@ Stopped = Literal["failed", "refused", "not read", "unreachable"]
 UNTOUCHED = "untouched"
 # More rows that say nothing but why nothing was seen than a person reads through.
 _MANY = 24
+# What a GPU shows of itself, by the heads of the columns.
+_FIGURES = {"use_percent": "use, %", "clock_mhz": "clock, MHz", "power_w": "power, W", "heat_c": "heat, C"}
 
 
 def end_table(
@@ -193,12 +199,15 @@ def status_table(
     gateways: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     clients: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     frozen: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    machines: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> str:
-    """One row a rank, one a model of the gateway, one a client of it, then one paragraph a problem with its remedy.
+    """One row a rank, one a machine, one a model of the gateway, one a client of it, then one paragraph a problem with
+    its remedy.
 
     ranks: (host, service) -> what `read_ranks` found. stopped: host -> why it could not be asked. gateways: host ->
     what `gb10.fleet.gateway_info` returned. clients: what
-    it returned of each client, by its name. frozen: sentences on units, by host.
+    it returned of each client, by its name. frozen: sentences on units and machines, by host. machines: rows of
+    `machine_shown`, by host.
     """
     rows: list[tuple[dict[str, str], bool]] = []
     lines = [(host, reason) for host, why in stopped.items() for reason in _reasons(*why)]
@@ -222,8 +231,26 @@ def status_table(
         for item in known
     ]
     below = "\n".join(_paragraphs(plan, lines)) or "no problems"
-    parts = (*(table(part) for part in (_few(rows, "health"), behind, used) if part), below)
+    shown = (_few(rows, "health"), [row for _host, row in sorted(machines.items())], behind, used)
+    parts = (*(table(part) for part in shown if part), below)
     return "\n\n".join(part for part in parts if part)
+
+
+def machine_shown(plan: Plan, host: str, state: State) -> tuple[dict[str, str], list[str]]:
+    """A machine's row, by a reading of the host, and what is wrong with it."""
+    look = PreflightContext(host, plan["hosts"][host], state)
+    found, boots = look.part("gpu"), look.part("health").get("boots")
+    cut = sum(boot["cut_off"] for boot in boots or ())
+    heat = max(look.part("sensors").get("heat_c", {}).values(), default=None)
+    figures = {name: found.get("figures", {}).get(name) for name in _FIGURES}
+    row = {
+        "machine": host,
+        "GPU": "none" if not found.get("present") else "silent" if found["why"] else "answers",
+        **{_FIGURES[name]: "-" if value is None else f"{value:.0f}" for name, value in figures.items()},
+        "hottest sensor, C": "-" if heat is None else f"{heat:.0f}",
+        "starts of 30 days": "-" if boots is None else f"{len(boots)}, {cut} cut off",
+    }
+    return row, [judged(look, problem).sentence() for problem in HEALTH.obstacles(look)]
 
 
 def _of_expected(speed: ServiceSpeed | None, supervisor: Mapping[str, Any]) -> str:

@@ -16,23 +16,22 @@ from .reading import READS
 
 SPEC = forms("gpu")["gpu"]
 _SMI = "/usr/bin/nvidia-smi"
-# Not waited for: it starts after this unit has stopped, and this one after it.
-_DAEMON = "/usr/bin/systemctl --no-block try-restart nvidia-persistenced.service"
+# What the GPU was before, until the unit stops (data/texts/gpu.service).
+_BEFORE = "/run/gb10-gpu"
 
 
 def gpu_slice(settings: HostData) -> GpuSlice:
     """``hosts.<host>.gpu``: what null or nothing in ``fleet_host.gpu`` leaves alone is null.
 
-    The unit sets both at each boot. The driver tells nobody the clock that it is kept to: the unit is what is compared.
+    The unit sets both at each boot, and what it found comes back when it stops. The driver tells nobody the clock that
+    it is kept to: the unit is what is compared.
     """
     declared = settings.get("gpu", {})
     clock, persistence = declared.get("clock_max_mhz"), declared.get("persistence")
+    look = f"{_SMI} --query-gpu=persistence_mode --format=csv,noheader"
     commands = [
-        *([] if persistence is None else [f"ExecStart={_SMI} --persistence-mode={int(persistence)}"]),
-        *([] if clock is None else [f"ExecStart={_SMI} --lock-gpu-clocks=0,{clock}"]),
-        *([] if clock is None else [f"ExecStop={_SMI} --reset-gpu-clocks"]),
-        # as a boot leaves it: off, but where NVIDIA's daemon sets it
-        *([] if persistence is None else [f"ExecStop={_SMI} --persistence-mode=0", f"ExecStop=-{_DAEMON}"]),
+        *([] if persistence is None else [_set("persistence", look, f"--persistence-mode={persistence:d}")]),
+        *([] if clock is None else [_set("clock", "echo free", f"--lock-gpu-clocks=0,{clock}")]),
     ]
     text = filled("gpu.service", commands="".join(f"{line}\n" for line in commands)) if commands else None
     return {
@@ -42,6 +41,10 @@ def gpu_slice(settings: HostData) -> GpuSlice:
         "units": {layout.GPU_UNIT: "started"} if commands else {},
         "files": {f"{layout.UNITS}/{layout.GPU_UNIT}": {"mode": "0644", "content": text}},
     }
+
+
+def _set(name: str, look: str, option: str) -> str:
+    return f"ExecStart=/bin/sh -c '{look} > {_BEFORE}/{name} && exec {_SMI} {option}'"
 
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:
@@ -57,7 +60,8 @@ def _differences(view: DriftContext) -> Differences:
     clock, most = found.get("figures", {}).get("clock_mhz", 0), declared["clock_max_mhz"]
     if most is not None and clock > most:
         yield view.differs("warning", "gpu-clock", "the GPU's clock", clock=f"{clock:.0f}", most=most, host=view.host)
-    if declared["persistence"] not in (None, found.get("persistence", declared["persistence"])):
+    kept = found.get("persistence")
+    if None not in (declared["persistence"], kept) and kept != declared["persistence"]:
         wanted = "on" if declared["persistence"] else "off"
         yield view.differs("warning", "gpu-persistence", "persistence of the GPU", wanted=wanted)
 
