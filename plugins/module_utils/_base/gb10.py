@@ -76,7 +76,12 @@ def _text(name: str) -> str:
 
 def filled(name: str, /, **words: object) -> str:
     """A file of ``data/texts`` with a word for each ``{name}``, below the comment that says whose it is."""
-    return f"{layout.MARK}\n{_text(name).format(**words)}"
+    return f"{layout.MARK}\n{text_of(name, **words)}"
+
+
+def text_of(name: str, /, **words: object) -> str:
+    """The same without that comment."""
+    return _text(name).format(**words)
 
 
 def default_layer(section: str) -> Layer:

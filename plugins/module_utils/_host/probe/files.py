@@ -23,7 +23,7 @@ PROFILES = "/etc/NetworkManager/system-connections"
 # Files by which other programs than netplan configure interfaces: systemd-networkd and ifupdown.
 OTHER_NETWORKS = ("etc/systemd/network/*.network", "etc/network/interfaces", "etc/network/interfaces.d/*")
 _GIVES_ADDRESSES = re.compile(
-    r"(?mi)^\s*(address\s*=|dhcp\s*=\s*(?!no|false)\w|iface\s+\S+\s+inet6?\s+(static|dhcp|auto))"
+    r"(?mi)^[ \t]*(address\s*=|dhcp\s*=\s*(?!no|false)\w|iface\s+\S+\s+inet6?\s+(static|dhcp|auto))"
 )
 NETPLAN_FOLDERS = ("/lib/netplan", "/etc/netplan", "/run/netplan")
 
@@ -70,8 +70,10 @@ def _readable(path: Path, wanted: str | None, secret: bool) -> dict[str, Any]:
         return {"kind": "other", **found}
     if wanted is None:
         return {"kind": "file", **found}
-    content = path.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        content = b"" if digest == wanted else file.read(TEXT_LIMIT + 1)
     shown = {"text": content.decode("utf-8", "replace")} if digest != wanted and _showable(content, secret) else {}
     return {"kind": "file", **found, "sha256": digest, **shown}
 

@@ -16,6 +16,7 @@ from typing import Any
 from ..._base.layout import UPDATE_RECORD
 from . import nvidia_smi
 from .parts import Part, Run, UnreadableError
+from .parts import text_of as _text
 
 _DMI = Path("/sys/class/dmi/id")
 _NET = Path("/sys/class/net")
@@ -193,7 +194,7 @@ def simulated(text: str) -> list[dict[str, str]]:
 
 def asks_password(listed: str) -> bool | None:
     """Whether sudo asks this account for its password, from ``sudo -l -U``'s text; None where it may run nothing."""
-    entries = re.findall(r"^\s+\(.*", listed, re.MULTILINE)
+    entries = re.findall(r"^[ \t]+\(.*", listed, re.MULTILINE)
     return not any("NOPASSWD:" in entry for entry in entries) if entries else None
 
 
@@ -263,9 +264,11 @@ def read_boot() -> dict[str, Any]:
 def boot_menu(config: str, environment: str) -> dict[str, Any]:
     """``{entries, default}`` of GRUB's grub.cfg and grubenv: kernel and command line of each entry, in order, and which
     of them is started: a number, ``1>2`` below a menu, or a title."""
-    entries = re.findall(r"^\s*linux\s+\S*/vmlinuz-(\S+)[ \t]*(.*)$", config, re.MULTILINE)
+    entries = re.findall(r"^[ \t]*linux[ \t]+\S*/vmlinuz-(\S+)[ \t]*(.*)$", config, re.MULTILINE)
     kept = dict(re.findall(r"^(\w+)=(.+)$", environment, re.MULTILINE))
-    asked = [text for text in re.findall(r'^\s*set default="(.*)"$', config, re.MULTILINE) if text != "${next_entry}"]
+    asked = [
+        text for text in re.findall(r'^[ \t]*set default="(.*)"$', config, re.MULTILINE) if text != "${next_entry}"
+    ]
     default = asked[0] if asked else "0"
     saved = kept.get("saved_entry", "0") if default == "${saved_entry}" else default
     return {
@@ -300,13 +303,6 @@ def _reached(server: str) -> str:
             return ""
     except (OSError, ValueError) as error:
         return str(error) or type(error).__name__
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 READS: Mapping[str, Part] = {

@@ -24,7 +24,7 @@ _REASONS = re.compile(
     r"Clocks (?:Event|Throttle) Reasons/(?:.*/)?(SW Power Cap|(?:HW|SW) Thermal Slowdown|HW Power Brake Slowdown)"
 )
 # Words in place of values, of a GPU that the driver has lost.
-_LOST = re.compile(r".*(?:GPU is lost|Unknown Error|requires? reset|Unable to determine the device handle).*")
+_LOST = re.compile(r"(?m)^.*(?:GPU is lost|Unknown Error|requires? reset|Unable to determine the device handle).*")
 _MOST_WORDS = 300
 
 

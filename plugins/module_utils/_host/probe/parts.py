@@ -7,10 +7,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 # (exit code, stdout, stderr) of an argument list; FileNotFoundError when there is no such program
 Run = Callable[[list[str]], tuple[int, str, str]]
+# A docker inspect of a hundred containers is a tenth of it.
+MOST_OUTPUT = 16 << 20
 # One part of a state, from how to run commands and the questions.
 Part = Callable[[Run, Mapping[str, Any]], Any]
 
@@ -32,17 +35,42 @@ def bounded_run(seconds: float) -> Run:
             encoding="utf-8",
             errors="replace",
         )
-        try:
-            out, err = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired as error:
-            process.kill()
+        end, printed = time.monotonic() + seconds, ["", ""]
+
+        def take(at: int, stream: IO[str]) -> None:
+            printed[at] = stream.read(MOST_OUTPUT)
+            if len(printed[at]) == MOST_OUTPUT:
+                process.kill()
+
+        streams = enumerate(filter(None, (process.stdout, process.stderr)))
+        readers = [threading.Thread(target=take, args=pair, daemon=True) for pair in streams]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(max(0.0, end - time.monotonic()))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, end - time.monotonic()))
+        if process.returncode is None or any(reader.is_alive() for reader in readers):
             # one that hangs in the kernel, as nvidia-smi on a GPU that is gone, does not end by it, and is left behind
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=1)
-            raise UnreadableError(f"{arguments[0]} did not end within {seconds:.0f} s") from error
-        return process.returncode, out, err
+            process.kill()
+            raise UnreadableError(f"{arguments[0]} did not end within {seconds:.0f} s")
+        if max(map(len, printed)) >= MOST_OUTPUT:
+            raise UnreadableError(f"{arguments[0]} prints more than {MOST_OUTPUT} characters")
+        return process.returncode, printed[0], printed[1]
 
     return run
+
+
+def text_of(path: Path, most: int = 1 << 20) -> str:
+    """The beginning of a plain file, without the space around it; empty for any other, and for a program."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            content = file.read(most)
+    except OSError:
+        return ""
+    return "" if content.startswith(b"\x7fELF") else content.decode("utf-8", "replace").strip()
 
 
 def printable(value: object) -> Any:

@@ -10,10 +10,11 @@ import re
 import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..._host.probe.parts import Part
+from ..._host.probe.parts import Part, text_of
 from ..._on_host.textfile import Kernel
 
 _WTMP = (Path("/var/log/wtmp.1"), Path("/var/log/wtmp"))
@@ -21,10 +22,11 @@ _PSTORE = (Path("/sys/fs/pstore"), Path("/var/lib/systemd/pstore"))
 _DAY_S, _DAYS = 86_400, 30
 # utmp(5): the length of a record, and where its time is and in which form: glibc has two forms on 64 bits.
 _FORMS: Mapping[int, tuple[int, str]] = {400: (344, "<q"), 384: (340, "<i")}
-_RUN_LEVEL, _BOOT, _USER = 1, 2, slice(44, 76)
+_RUN_LEVEL, _BOOT, _USER, _YEAR_2001 = 1, 2, slice(44, 76), 1_000_000_000
 # The end of a file of logins that is read, a multiple of both lengths, and what is read of other files.
-_MOST_LOGINS, _MOST_BYTES, _MOST_FILES, _MOST_WORDS = 400 * 384 * 20, 1 << 16, 200, 200
-_PANIC = re.compile(r"Kernel panic - not syncing.*|.*(?:watchdog: BUG|hard LOCKUP|soft lockup).*")
+_MOST_LOGINS, _MOST_BYTES, _MOST_FILES, _MOST_WORDS, _MOST_LISTED = 400 * 384 * 20, 1 << 16, 200, 200, 10_000
+_MANY_RECORDS = 400 * 384
+_PANIC = re.compile(r"(?m)Kernel panic - not syncing.*|^.*(?:watchdog: BUG|hard LOCKUP|soft lockup).*")
 _HWMON, _ZONES, _RDMA = (Path("/sys/class") / name for name in ("hwmon", "thermal", "infiniband"))
 _ERRORS = (
     *("symbol_error", "port_rcv_errors", "local_link_integrity_errors", "link_error_recovery", "link_downed"),
@@ -63,8 +65,8 @@ def complaints(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, An
 def _tail(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _MOST_LOGINS))
-            return file.read(_MOST_LOGINS)
+            file.seek(max(0, path.stat().st_size - _MOST_LOGINS) // _MANY_RECORDS * _MANY_RECORDS)
+            return file.read(_MOST_LOGINS + _MANY_RECORDS)
     except OSError:
         return b""
 
@@ -92,20 +94,25 @@ def boots(records: Iterable[bytes], now: float, panics: Iterable[tuple[float, st
 def panics(folders: Iterable[Path] = _PSTORE) -> list[tuple[float, str]]:
     """When and by which words the kernel's own records of its ends say that it stopped itself."""
     found = []
-    for path in [path for folder in folders for path in sorted(folder.glob("**/*"))][:_MOST_FILES]:
+    every = [path for folder in folders for path in islice(folder.glob("**/*"), _MOST_LISTED)]
+    for path in sorted(every)[-_MOST_FILES:]:
         if words := _PANIC.search(_text(path)):
             found.append((path.stat().st_mtime, " ".join(words[0].split())[:_MOST_WORDS]))
     return found
 
 
 def _records(content: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """Of the form in which all records have a kind that there is."""
+    """Of the form in which most records have a kind and a time that there are: the last may have been cut off."""
+    found: list[list[tuple[int, bytes, int]]] = []
     for size, (place, form) in _FORMS.items():
         records = [content[at : at + size] for at in range(0, len(content) - size + 1, size)]
-        if len(content) % size == 0 and all(record[0] < 10 and record[1] == 0 for record in records):
-            for record in records:
-                yield record[0], record[_USER].split(b"\0")[0], struct.unpack_from(form, record, place)[0]
-            return
+        read = [(one[0], one[_USER].split(b"\0")[0], struct.unpack_from(form, one, place)[0]) for one in records]
+        found.append([one for one, record in zip(read, records, strict=True) if _is_record(record, one[2])])
+    yield from max(found, key=len)
+
+
+def _is_record(record: bytes, at: int) -> bool:
+    return 0 < record[0] < 10 and record[1] == 0 and _YEAR_2001 < at < 10 * _YEAR_2001
 
 
 def read_sensors() -> dict[str, Any]:
@@ -113,7 +120,7 @@ def read_sensors() -> dict[str, Any]:
     are not 0. A disk's heat is its own to tell."""
     heat = {f"zone {zone.name[12:]}": _number(zone / "temp") for zone in _ZONES.glob("thermal_zone*")}
     for sensor in _HWMON.glob("hwmon*"):
-        if (name := _text(sensor / "name").strip()) not in ("nvme", "acpitz"):
+        if (name := _text(sensor / "name")) not in ("nvme", "acpitz"):
             heat |= {
                 f"{name} {path.name[4:-6]} {sensor.name[5:]}": _number(path) for path in sensor.glob("temp*_input")
             }
@@ -183,27 +190,19 @@ def read_watchdogs() -> list[dict[str, str]]:
 
 def ends_engines(text: str) -> str:
     """The command that ends engines in what watches them; empty for another program, and for one that starts them."""
-    plain = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+    plain = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
     ends = _ENDS.search(plain)
     is_watchdog = ends and _ENGINES.search(plain) and _WATCHES.search(plain) and not _STARTS.search(plain)
     return " ".join(ends[0].split())[:_MOST_WORDS] if ends and is_watchdog else ""
 
 
 def _number(path: Path) -> int | None:
-    text = _text(path).strip()
+    text = _text(path)
     return int(text) if re.fullmatch(r"-?\d{1,15}", text) else None
 
 
 def _text(path: Path) -> str:
-    """The beginning of a plain file; empty for any other, and for a program."""
-    try:
-        if not path.is_file():
-            return ""
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES)
-    except OSError:
-        return ""
-    return "" if content.startswith(b"\x7fELF") else content.decode("utf-8", "replace")
+    return text_of(path, _MOST_BYTES)
 
 
 READS: Mapping[str, Part] = {

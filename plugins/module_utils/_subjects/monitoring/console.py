@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 
-from ..._base.gb10 import data_table
+from ..._base.gb10 import data_table, text_of
 from .rules import Alert, alerts, is_recorded
 
 # Heading, PromQL with %s for the labels of the row, how a value is shown.
@@ -17,42 +17,17 @@ _COLUMNS_OF_SERVICES: tuple[tuple[str, str, str], ...] = data_table("console_ser
 _HOSTS, _RANKS = 'up{job="host"}', "gb10_service_serving"
 # Series of an alert's condition, as ALERTS itself has the value 1.
 _FIRING = '({expr}) and ignoring (alertname, alertstate, severity) ALERTS{{alertname="{name}",alertstate="firing"}}'
-_STYLE = """\
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; color: #1a1a1a; background: #fff }
-table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .35rem .8rem .35rem 0 }
-th { font-weight: 600; color: #555 } tr + tr td { border-top: 1px solid #ddd }
-code { background: #f3f3f3; padding: 0 .3rem }
-.critical { color: #b00020 } .warning { color: #8a5a00 } .well { color: #1b6e3c }
-@media (prefers-color-scheme: dark) { body { color: #e6e6e6; background: #161616 } code { background: #2a2a2a }
-th { color: #aaa } .critical { color: #ff6b81 } .warning { color: #e0b050 } .well { color: #6cc58f } }
-@media (max-width: 50rem) { body { margin: 1rem; overflow-x: auto } }"""
 
 
 def page(inventory: str, limits: Mapping[str, object], recorded: Collection[str]) -> str:
     """limits, recorded: as in `rules.alerts`."""
-    return f"""\
-<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="refresh" content="30"><title>{escape(inventory)}: gb10.fleet</title>
-<style>
-{_STYLE}
-</style></head>
-<body>
-<h1>{escape(inventory)}</h1>
-<h2>Alerts</h2>
-{{{{ if query "ALERTS{{alertstate=\\"firing\\"}}" }}}}
-<table><tr><th>alert</th><th>what</th><th>what to do</th></tr>
-{_alert_rows(alerts(limits, recorded))}
-</table>
-{{{{ else }}}}<p class="well">None.</p>{{{{ end }}}}
-<h2>Hosts</h2>
-{_table(("host",), _HOSTS, _COLUMNS_OF_HOSTS)}
-<h2>Services</h2>
-{_table(("host", "service", "rank"), _RANKS, _of_services(recorded))}
-</body>
-</html>
-"""
+    return text_of(
+        "console.html",
+        inventory=escape(inventory),
+        alerts=_alert_rows(alerts(limits, recorded)),
+        hosts=_table(("host",), _HOSTS, _COLUMNS_OF_HOSTS),
+        services=_table(("host", "service", "rank"), _RANKS, _of_services(recorded)),
+    )
 
 
 def _of_services(recorded: Collection[str]) -> list[tuple[str, str, str]]:

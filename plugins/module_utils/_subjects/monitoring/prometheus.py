@@ -221,15 +221,6 @@ def metrics_unit(inventory: str) -> str:
     return _unit("metrics of GPU, services, fabric and drift", command, more, inventory, user="")
 
 
-def _unit(
-    what: str, command: str, more: str, inventory: str, *, user: str = "DynamicUser=true\n", memory_mib: int = 128
-) -> str:
-    return filled(
-        "monitoring.service",
-        what=what,
-        command=command,
-        user=user,
-        more=more,
-        memory_mib=memory_mib,
-        inventory=inventory,
-    )
+def _unit(what: str, command: str, more: str, inventory: str, **words: object) -> str:
+    own = {"user": "DynamicUser=true\n", "memory_mib": 128, **words}
+    return filled("monitoring.service", what=what, command=command, more=more, inventory=inventory, **own)

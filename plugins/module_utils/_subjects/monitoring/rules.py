@@ -78,32 +78,9 @@ def recordings(engines: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _recorded(series: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for key, name, expr in (
-        ("running", "gb10:requests_running", "sum by ({by}) ({0})"),
-        ("waiting", "gb10:requests_waiting", "sum by ({by}) ({0})"),
-        ("kv_use", "gb10:kv_use:ratio", "max by ({by}) ({0})"),
-        ("preempted", "gb10:preemptions:rate5m", "sum by ({by}) (rate({0}[5m]))"),
-        ("prompted", "gb10:prompt_tokens:rate5m", "sum by ({by}) (rate({0}[5m]))"),
-        ("generated", "gb10:generated_tokens:rate5m", "sum by ({by}) (rate({0}[5m]))"),
-        ("tokens_a_step", "gb10:tokens_a_step", "max by ({by}) ({0}) > 0"),
-        ("first_token", "gb10:first_token_seconds:p50", _quantile(0.5)),
-        ("first_token", "gb10:first_token_seconds:p95", _quantile(0.95)),
-        ("next_token", "gb10:next_token_seconds:p95", _quantile(0.95)),
-        # no quantile: an engine's first bucket may end at 0.3 s, and 95 % of an empty queue would be 0.29 s
-        (
-            "queued",
-            "gb10:queue_seconds:mean5m",
-            "sum by ({by}) (rate({0}_sum[5m])) / sum by ({by}) (rate({0}_count[5m]))",
-        ),
-    ):
-        if key in series:
-            yield name, expr.format(series[key], by=_BY)
-    if {"draft_steps", "draft_accepted"} <= series.keys():
-        steps, accepted = (f"sum by ({_BY}) (rate({series[key]}[5m]))" for key in ("draft_steps", "draft_accepted"))
-        yield "gb10:tokens_a_step", f"1 + {accepted} / {steps} > 0"  # without a draft it is no number
-    if {"prefix_hits", "prefix_asked"} <= series.keys():
-        hits, asked = (f"sum by ({_BY}) (rate({series[key]}[5m]))" for key in ("prefix_hits", "prefix_asked"))
-        yield "gb10:prefix_hits:ratio5m", f"{hits} / {asked}"
+    for row in alert_rules()["recorded"]:
+        if {*row["of"]} <= series.keys():
+            yield row["name"], row["expr"].format(*(series[key] for key in row["of"]), by=_BY)
 
 
 def expectations(of: Forecast) -> Iterator[dict[str, Any]]:
@@ -135,10 +112,6 @@ def expectations(of: Forecast) -> Iterator[dict[str, Any]]:
     busy = f"avg_over_time(({running} >= bool 1)[1h:1m])"
     enough = f"{busy} >= {_BUSY} and {prompts} <= {_PROMPTS}"
     yield {"record": PACE, "labels": {"twins": of.twins}, "expr": f"({answers} + {prompts}) / {busy} and {enough}"}
-
-
-def _quantile(part: float) -> str:
-    return f"histogram_quantile({part:g}, sum by ({{by}}, le) (rate({{0}}_bucket[5m])))"
 
 
 def is_recorded(expr: str, recorded: Collection[str]) -> bool:

@@ -25,14 +25,8 @@ _BAD_WIFI = "mt7925e"
 
 
 def system_obstacles(look: PreflightContext) -> Iterator[Finding]:
-    yield from _packages(look)
-    yield from _installs(look)
-    yield from _gpu(look)
-    yield from _sudo(look)
-    yield from _wifi(look)
-    yield from _reboot(look)
-    yield from _memory(look)
-    yield from _reach(look)
+    for part in (_packages, _installs, _gpu, _sudo, _wifi, _reboot, _memory, _reach):
+        yield from part(look)
 
 
 def _packages(look: PreflightContext) -> Iterator[Finding]:
