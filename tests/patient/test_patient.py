@@ -26,8 +26,6 @@ from faster.conftest import stand_in
 from lab.fixtures import Fleet, eventually, lab_of, need_lab
 from lab.vllm import images
 
-pytestmark = pytest.mark.story
-
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "titan"
 CAPPED = {"clock_max_mhz": 2150, "persistence": False}
