@@ -37,6 +37,7 @@ reading:
 """
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,10 +56,11 @@ from ..module_utils._subjects.fabric.reading import read_links
 _COMMAND_S = 20
 
 
-def _master(interface: str) -> str:
-    """The bond or bridge that an interface is a part of; empty without one."""
-    link = Path("/sys/class/net", interface, "master")
-    return link.resolve().name if link.exists() else ""
+def _master(interface: str, link: Mapping[str, Any], folder: Path = Path("/sys/class/net")) -> str:
+    """The bond or bridge that an interface is a part of, or, where it has no address, a VLAN over it; else empty."""
+    master = folder / interface / "master"
+    above = [] if link["addresses"] else sorted((folder / interface).glob("upper_*"))
+    return master.resolve().name if master.exists() else next((one.name.partition("_")[2] for one in above), "")
 
 
 def main() -> None:
@@ -81,7 +83,7 @@ def main() -> None:
         "management": default_interfaces(Path("/proc/net/route").read_text(encoding="ascii")),
         "networks": read_networks(),
         "halves": {
-            name: {"master": _master(name), **{key: link[key] for key in ("carrier", "mtu", "addresses")}}
+            name: {"master": _master(name, link), **{key: link[key] for key in ("carrier", "mtu", "addresses")}}
             for name, link in links.items()
         },
         "seen": seen,
@@ -90,7 +92,7 @@ def main() -> None:
         "serving": read_serving(run, running),
         "ours": read_ours(),
         "ray": [{"head": head} for head in ray_heads(running)],
-        "beside": beside(running),
+        "beside": beside(running, run),
     }
     module.exit_json(changed=False, reading=printable(reading))
 

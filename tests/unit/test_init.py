@@ -29,6 +29,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.runnin
     Process,
     _unit_end,
     _weights,
+    beside,
     environment,
     model_of,
     processes,
@@ -49,6 +50,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.write 
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import RAILS
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.peers_seen import frame, read_frame
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.plan import plan_fabric
+from ansible_collections.gb10.fleet.plugins.modules.init_info import _master
 from ansible_collections.gb10.fleet.plugins.plugin_utils._reached import named_hosts
 
 ROOT = Path(__file__).parents[2]
@@ -546,6 +548,40 @@ OWN_SPELLINGS: dict[str, tuple[dict[str, Any], dict[str, Any] | str]] = {
     "layers on other hosts": ({"command": "llama-server -hf a/b-GGUF --rpc 10.0.0.2:50052"}, "rpc-server"),
     "a socket": ({"command": f"{VLLM} --uds /tmp/vllm.sock"}, "clients reach it by a file"),
     "TensorRT-LLM": ({"command": "python3 /usr/local/bin/trtllm-serve serve a/b"}, "trtllm serves a/b on port 8000"),
+    "a short option with its value": ({"command": f"{VLLM} -tp=2"}, "1 of its ranks run on hosts"),
+    "the beginning of an option": ({"command": f"{VLLM} --tensor-parallel 2"}, "1 of its ranks run on hosts"),
+    "SGLang's own name of an option": ({"command": "sglang serve --model-path Qwen/Qwen3-8B --tp-size 2"},
+        "1 of its ranks run on hosts"),
+    "a data-parallel rank": ({"command": f"{VLLM} --data-parallel-size 2 --data-parallel-rank 0"}, "replicas"),
+    "an option that is written otherwise": (
+        {"command": f"{VLLM} --no-enable-chunked-prefill --compilation-config.mode 3", "container": GIVEN},
+        {"flags": {"enable-chunked-prefill": False, "compilation-config": {"mode": 3}}, "never": "-no-enable"}),
+    "a variable that is gone": ({"command": VLLM, "container": {**GIVEN, "env": ["VLLM_USE_V1=1"]}},
+        {"env": {}, "note": "vLLM 0.28.0 ignores VLLM_USE_V1", "never": "a plan refuses"}),
+    "Docker's hub by its name": ({"command": VLLM, "container": {**GIVEN, "image": "docker.io/vllm/vllm-openai:v0.28.0",
+        "digests": [BY_DIGEST]}}, {"reference": "vllm/vllm-openai:v0.28.0", "digest": "sha256:" + "b" * 64}),
+    "the beginning of an image's id": (
+        {"command": VLLM, "container": {**GIVEN, "image": "000000000000", "tags": ["mine:2"]}},
+        {"reference": "mine:2"}),
+    "an image whose name went to another": (
+        {"command": VLLM, "container": {**GIVEN, "image": "sha256:" + "0" * 63 + "1", "digests": [BY_DIGEST]}},
+        {"reference": "vllm/vllm-openai", "digest": "sha256:" + "b" * 64}),
+    "no published port": ({"command": VLLM, "container": {**GIVEN, "network": "llm_default"}},
+        {"listen": "127.0.0.1", "note": "publishes no port 8000"}),
+    "another container's network": ({"command": VLLM, "container": {**GIVEN, "network": "container:abc"}},
+        {"note": "publishes no port 8000"}),
+    "a port for this host alone": ({"command": VLLM, "container": {**GIVEN, "network": "bridge",
+        "ports": {"8000/tcp": [{"HostIp": "127.0.0.1", "HostPort": "9000"}]}}}, {"listen": "127.0.0.1", "port": 9000}),
+    "a swarm": ({"command": VLLM, "container": {**GIVEN, "labels": {"com.docker.swarm.service.name": "llm_vllm"}}},
+        {"end": "sudo docker service scale llm_vllm=0"}),
+    "a container that returns after a fault": ({"command": VLLM, "container": {**GIVEN, "restart": "on-failure"}},
+        {"end": "sudo docker update --restart=no v && sudo docker stop v", "never": "nothing starts it"}),
+    "a port in a variable": (
+        {"command": "llama-server -hf a/b-GGUF", "container": {**GIVEN, "env": ["LLAMA_ARG_PORT=9001"]}},
+        {"port": 9001, "env": {}}),
+    "a file of llama.cpp": ({"command": "llama-server -m models/x.gguf"}, "models/x.gguf is a file"),
+    "sizes that llama.cpp chooses": ({"command": "llama-server -hf a/b-GGUF -c 0 -np -1 --alias gpt,g"},
+        {"flags": {}, "served_name": "gpt", "note": "further names g don't go over"}),
 }  # fmt: skip
 
 
@@ -561,7 +597,11 @@ def test_what_an_owner_started_is_declared_or_named(name: str) -> None:
     assert one.recipe
     has = {**one.recipe["image"], **one.recipe, **one.service, "end": one.stops["a"]}
     assert gives.get("note", "") in "".join(one.notes)
-    assert {key: has.get(key) for key in gives if key != "note"} == {key: gives[key] for key in gives if key != "note"}
+    of_start = taking_over(hosts_of({"hosts": {"a": shown}}), proposal, LIBRARY)
+    shown_words = [*one.notes, *(word for words in of_start.values() for word in words)]
+    assert "never" not in gives or not any(gives["never"] in word for word in shown_words)
+    kept = {*gives} - {"note", "never"}
+    assert {key: has.get(key) for key in kept} == {key: gives[key] for key in kept}
 
 
 def test_a_host_does_not_decide_what_of_others_is_mounted() -> None:
@@ -830,3 +870,169 @@ def test_what_a_service_can_not_declare_is_a_sentence(words: str, why: str) -> N
     proposal = propose({"a": Host("10.0.0.1", reading_of("a", shown))}, [], LIBRARY, take_over=True)
     assert bool(proposal.services) is not bool(why)
     assert not why or any(why in note for note in proposal.notes)
+
+
+def proc_of(tmp_path: Path, rows: dict[int, dict[str, Any]]) -> Path:
+    """A /proc. rows: {number: {words, parent, group, cwd, env}}."""
+    for number, row in rows.items():
+        folder = tmp_path / "proc" / str(number)
+        folder.mkdir(parents=True)
+        (folder / "cmdline").write_bytes("\0".join([*row["words"].split(), ""]).encode())
+        (folder / "cgroup").write_text(f"0::{row.get('group', '/system.slice/init.scope')}\n")
+        (folder / "statm").write_text(f"{row.get('pages', 1)} {row.get('pages', 1)} 1")
+        (folder / "stat").write_text(f"{number} (a (b) c) S {row.get('parent', 1)} 1 1")
+        (folder / "environ").write_bytes("\0".join(row.get("env", [])).encode())
+        if "cwd" in row:
+            (folder / "cwd").symlink_to(row["cwd"])
+    return tmp_path / "proc"
+
+
+def silent(words: list[str]) -> tuple[int, str, str]:
+    return 1, "", "not there"
+
+
+def read_by_hand(tmp_path: Path, rows: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    units = tmp_path / "units"
+    units.mkdir()
+    return read_serving(silent, processes(proc_of(tmp_path, rows)), units, lambda _at: "")
+
+
+@pytest.mark.parametrize(
+    "words", ["vllm serve models/qwen", "llama-server -m models/qwen", "vllm serve --model=models/qwen"]
+)
+def test_a_folder_beside_a_program_is_no_model_of_the_hub(tmp_path: Path, words: str) -> None:
+    (tmp_path / "home/models/qwen").mkdir(parents=True)
+    [found] = read_by_hand(tmp_path, {5: {"words": words, "cwd": tmp_path / "home"}})
+    assert model_of(found["words"]) == str(tmp_path / "home/models/qwen")
+    (tmp_path / "other").mkdir()
+    [other] = read_by_hand(tmp_path / "other", {5: {"words": words, "cwd": tmp_path}})
+    assert model_of(other["words"]) == "models/qwen"
+
+
+@pytest.mark.parametrize(
+    ("parent", "unit"),
+    [
+        ("/usr/sbin/cron -f", ""),
+        ("SCREEN -S llm", ""),
+        ("tmux: server", ""),
+        ("/usr/bin/python3 /usr/bin/supervisord -n", ""),
+        ("/bin/bash /opt/start.sh", "sudo systemctl disable --now llm.service"),
+        ("uv run vllm serve a/b", "sudo systemctl disable --now llm.service"),
+    ],
+)
+def test_a_unit_that_holds_other_programs_is_not_ended(tmp_path: Path, parent: str, unit: str) -> None:
+    group = "/system.slice/llm.service"
+    rows = {
+        3: {"words": parent, "group": group},
+        5: {"words": "python3 /v/bin/vllm serve a/b", "group": group, "parent": 3},
+    }
+    [found] = read_by_hand(tmp_path, rows)
+    assert found["ends"] == unit
+
+
+@pytest.mark.parametrize("parent", ["llama-server --models-dir /m", "/usr/bin/llama-swap -c /x", "ollama serve"])
+def test_what_a_router_starts_is_no_server_of_its_own(tmp_path: Path, parent: str) -> None:
+    rows = {3: {"words": parent}, 5: {"words": "/x/llama-server -m /m/a.gguf --port 50123", "parent": 3}}
+    assert [one for one in read_by_hand(tmp_path, rows) if model_of(one["words"])] == []
+
+
+def test_variables_of_a_start_by_hand_go_over_and_its_secrets_do_not(tmp_path: Path) -> None:
+    env = ["VLLM_ATTENTION_BACKEND=FLASHINFER", "HF_TOKEN=hf_0123456789abcdef", "CUDA_HOME=/usr/local/cuda", "LANG=C"]
+    [found] = read_by_hand(tmp_path, {5: {"words": "vllm serve a/b", "env": env}})
+    assert found["env"] == {"VLLM_ATTENTION_BACKEND": "FLASHINFER"} and found["withheld"] == ["HF_TOKEN"]
+
+
+def test_weights_are_found_in_the_cache_of_a_person_s_shell(tmp_path: Path) -> None:
+    (tmp_path / "hf/hub/models--a--b/snapshots" / ("c" * 40)).mkdir(parents=True)
+    (tmp_path / "hf/hub/models--a--b/refs").mkdir()
+    (tmp_path / "hf/hub/models--a--b/refs/main").write_text("c" * 40)
+    [found] = read_by_hand(tmp_path, {5: {"words": "vllm serve a/b", "env": [f"HF_HOME={tmp_path}/hf"]}})
+    assert (found["folder"], found["commit"]) == (f"{tmp_path}/hf/hub/models--a--b", "c" * 40)
+
+
+def test_options_of_a_file_are_those_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(
+        "# mine\nmodel: a/b\nport: 8009\nmax-model-len: '4096'\nenable_prefix_caching: true\ntrust-remote-code: false\n"
+        "served-model-name:\n  - one\n  - two\napi-key: S3CRET\n"
+    )
+    words = "vllm serve --config x.yaml --max-model-len 8192"
+    [found] = read_by_hand(tmp_path, {5: {"words": words, "cwd": tmp_path}})
+    assert "api-key" in found["withheld"] and "S3CRET" not in json.dumps(found)
+    found["words"].append("--dtype=auto")
+    reading = {**reading_of("a", {}), "serving": [found]}
+    [one] = propose({"a": Host("a", reading)}, [], LIBRARY, take_over=True).services.values()  # type: ignore[arg-type]
+    assert (one.service["port"], one.service["served_name"]) == (8009, "one")
+    assert one.service["workload"] == {"max_model_len": 8192}
+    assert one.recipe and one.recipe["flags"] == {"enable-prefix-caching": True, "dtype": "auto"}
+
+
+@pytest.mark.parametrize("text", ["hf-overrides:\n  a: 1\n", "a: &x 1\n", "- a\n- {b: c}\n", "", "a: |\n  b\n"])
+def test_a_file_of_options_that_says_more_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    [found] = read_by_hand(tmp_path, {5: {"words": f"vllm serve a/b --config {tmp_path}/x.yaml"}})
+    reading = {**reading_of("a", {}), "serving": [found]}
+    [one] = propose({"a": Host("a", reading)}, [], LIBRARY, take_over=True).services.values()  # type: ignore[arg-type]
+    assert any("were not read and don't go over" in note for note in one.notes)
+
+
+def test_what_holds_the_gpu_is_named_with_what_it_holds(tmp_path: Path) -> None:
+    container = f"/docker/{'a' * 64}"
+    rows = {
+        3: {"words": "ollama serve"},
+        4: {"words": "/usr/lib/ollama/runner --port 4711", "parent": 3},
+        5: {"words": "python main.py --listen", "cwd": "/home/anna/ComfyUI"},
+        6: {"words": "/usr/bin/python3 -m jupyterlab"},
+        7: {"words": "vllm serve a/b"},
+        8: {"words": "VLLM::EngineCore", "parent": 7},
+        9: {"words": "ray::RayWorkerWrapper", "group": container},
+        10: {"words": "/usr/bin/gnome-shell"},
+        11: {"words": "/home/anna/.lmstudio/llmster/0.0.2/llmster"},
+    }
+    gpu = "3, 300\n4, 40000\n5, 20000\n6, 2000\n8, 90000\n9, 90000\n10, 200\n99, 90000\n77, [N/A]\n"
+    held = beside(processes(proc_of(tmp_path, rows)), lambda _words: (0, gpu, ""))
+    assert {name: kib >> 20 for name, kib in held.items()} == {
+        "ollama": 39,
+        "ComfyUI": 19,
+        "jupyterlab": 1,
+        "llmster": 0,
+    }
+    assert beside(processes(tmp_path / "proc"), silent)["ollama"] > 0
+
+
+def test_one_cable_of_two_is_taken_as_it_is() -> None:
+    ports = {"a": {0: ["10.9.0.1/24", "10.9.1.1/24"], 1: []}, "b": {0: ["10.9.0.2/24", "10.9.1.2/24"], 1: []}}
+    hosts = hosts_of({"hosts": {
+        name: {"address": name, "ports": ports[name], "seen": {0: [f"{far}:0"], 1: [f"{far}:1"]}}
+        for name, far in (("a", "b"), ("b", "a"))
+    }})  # fmt: skip
+    proposal = propose(hosts, [], LIBRARY, take_over=True)
+    assert proposal.fabric == {"keeper": "others", "cables": [{"addresses": {
+        "a:0": ["10.9.0.1/24", "10.9.1.1/24"], "b:0": ["10.9.0.2/24", "10.9.1.2/24"]}}]}  # fmt: skip
+    assert "a:1 and b:1 have no address and stay as they are" in proposal.notes
+
+
+@pytest.mark.parametrize(
+    ("hosts_know", "own", "free"),
+    [
+        (["10.0.0.0/255.0.0.0", "192.168.0.0/255.255.0.0", "172.29.0.0/255.255.0.0"], [], "172.16.0.0/22"),
+        (["192.168.1.0/255.255.255.0"], ["0.0.0.0/1", "128.0.0.0/1"], None),
+        (["192.168.0.0/255.255.0.0"], ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"], "10.188.0.0/22"),
+    ],
+)
+def test_a_pool_is_found_beside_a_vpn(hosts_know: list[str], own: list[str], free: str | None) -> None:
+    hosts = hosts_of({"hosts": {
+        name: {"address": name, "ports": {0: []}, "seen": {0: [far]}, "networks": {"enP7s7": hosts_know}}
+        for name, far in (("a", "b:0"), ("b", "a:0"))
+    }})  # fmt: skip
+    assert propose(hosts, own, LIBRARY, take_over=True).fabric.get("pool") == free
+
+
+def test_a_vlan_over_a_half_is_seen(tmp_path: Path) -> None:
+    half = tmp_path / "enp1s0f0np0"
+    half.mkdir()
+    (half / "upper_storage.100").symlink_to("../storage.100")
+    assert _master("enp1s0f0np0", {"addresses": []}, tmp_path) == "storage.100"
+    assert _master("enp1s0f0np0", {"addresses": ["10.9.0.1/24"]}, tmp_path) == ""
+    (tmp_path / "bond0").mkdir()
+    (half / "master").symlink_to("../bond0")
+    assert _master("enp1s0f0np0", {"addresses": ["10.9.0.1/24"]}, tmp_path) == "bond0"

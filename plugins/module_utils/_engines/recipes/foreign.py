@@ -121,9 +121,7 @@ def _unknown_keys(source: Mapping[str, object], spec: Mapping[str, Spec], name: 
 
 
 def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]) -> dict[str, Any] | None:
-    if theirs.get("runtime") == foreign_llama.RUNTIME:
-        return _of_llama_cpp(theirs, name, project, findings)
-    if theirs.get("runtime") in foreign_python.RUNTIMES:
+    if theirs.get("runtime") in (foreign_llama.RUNTIME, *foreign_python.RUNTIMES):
         return _of_catalogued(theirs, name, project, findings)
     if not theirs.get("runtime", "vllm").removeprefix("eugr-").startswith("vllm") and "model" in theirs:
         theirs = _of_another_engine(theirs, name, findings)
@@ -164,33 +162,6 @@ def _status(theirs: Mapping[str, Any], project: str) -> dict[str, Any]:
     }
 
 
-def _of_llama_cpp(theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]) -> dict[str, Any] | None:
-    words = None
-    if "command" in theirs:
-        written = _words(theirs, name, findings)
-        words, problems = foreign_llama.behind_program(written, name) if written is not None else (None, [])
-        findings += problems
-        if words is None:
-            return None
-    found = foreign_llama.served(theirs, words, name)
-    findings += [*found.findings, *_mods(theirs["mods"], name)]
-    model = {"repository": found.repository} | _revision(theirs, found.repository, found.flags, name, findings)
-    image = {**_image(theirs, name, findings), "family": "custom", "release": None}
-    return {
-        "name": name,
-        "summary": _summary(theirs, found.repository),
-        "engine": foreign_llama.ENGINE,
-        "kind": found.kind,
-        "host_counts": found.host_counts,
-        "model": model | ({"file": found.file} if found.file else {}),
-        "image": {key: value for key, value in image.items() if key != "entrypoint"},
-        "flags": found.flags,
-        "env": _environment(theirs["env"], ENGINES[foreign_llama.ENGINE].spec, name, findings),
-        "status": _status(theirs, project),
-        "sources": [f"{project}, {name}"],
-    }
-
-
 def _of_catalogued(
     theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]
 ) -> dict[str, Any] | None:
@@ -198,22 +169,27 @@ def _of_catalogued(
     written = _words(theirs, name, findings) if "command" in theirs else None
     if "command" in theirs and written is None:
         return None
-    found = foreign_python.served(theirs, written, name)
+    is_llama = theirs["runtime"] == foreign_llama.RUNTIME
+    engine = ENGINES[foreign_llama.ENGINE if is_llama else foreign_python.RUNTIMES[theirs["runtime"]].engine]
+    found = (foreign_llama if is_llama else foreign_python).served(theirs, written, name)
     if isinstance(found, list):
         findings += found
         return None
-    engine = ENGINES[foreign_python.RUNTIMES[theirs["runtime"]].engine]
     findings += [*found.findings, *_mods(theirs["mods"], name)]
     image = _image(theirs, name, findings)
-    facts = engine.image_facts(image["reference"])
+    facts = {} if is_llama else engine.image_facts(image["reference"])
     image |= {"family": facts.get("family") or "custom", "release": facts.get("release")}
+    if is_llama:
+        model = {"repository": found.repository} | _revision(theirs, found.repository, found.flags, name, findings)
+    else:
+        model = _model(theirs, found.repository, found.flags, name, findings, engine)
     return {
         "name": name,
         "summary": _summary(theirs, found.repository),
         "engine": engine.spec.name,
         "kind": found.kind,
         "host_counts": found.host_counts,
-        "model": _model(theirs, found.repository, found.flags, name, findings, engine),
+        "model": model | ({"file": found.file} if found.file else {}),
         "image": {key: value for key, value in image.items() if key != "entrypoint"},
         "flags": found.flags,
         "env": _environment(theirs["env"], engine.spec, name, findings),
@@ -239,8 +215,7 @@ def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> t
         return None, {}
     start = next((at + 2 for at in range(len(words)) if words[at : at + 2] == ["vllm", "serve"]), None)
     if start is None:
-        found, place, expected = "no vllm serve", f"{name}.command", "one command that begins with vllm serve"
-        findings.append(error("import-command", place, found=found, expected=expected))
+        findings.append(worded.error("import-command", f"{name}.command", program="vllm serve"))
         return None, {}
     model, flags = read_flags(words[start:], load())
     flags, conflicts = normal_options(flags, Place(variable=name, option="command"))
@@ -253,10 +228,7 @@ def _words(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> lis
     place = f"{name}.command"
     text, missing = _filled(theirs["command"], theirs["defaults"] | {"model": theirs.get("model")})
     for placeholder in missing:
-        found = f"{{{placeholder}}} has no value"
-        findings.append(
-            error("import-placeholder", place, found=found, expected="a value in defaults", remedy=f"add {placeholder}")
-        )
+        findings.append(worded.error("import-placeholder", place, name=placeholder))
     try:
         parts = shlex.shlex(text.replace("\\\n", " ").strip(), posix=True, punctuation_chars=";|&")
         parts.whitespace_split = True
@@ -292,10 +264,7 @@ def _take_ranks(theirs: Mapping[str, Any], flags: dict[str, Any], name: str, fin
         flags.pop("pipeline-parallel-size", None)
     if theirs["solo_only"] or theirs.get("max_nodes") == 1:
         if ranks > 1:
-            found = f"solo_only, with {ranks} ranks in its defaults"
-            findings.append(
-                hint("import-solo", f"{name}.solo_only", found=found, expected="one rank", remedy="taken as one host")
-            )
+            findings.append(worded.hint("import-solo", f"{name}.solo_only", ranks=ranks))
         return [1]
     return [ranks] if theirs["cluster_only"] or theirs.get("min_nodes", 1) > 1 else sorted({1, ranks})
 
@@ -312,9 +281,7 @@ def _take_planned(flags: dict[str, object], name: str, findings: list[Finding]) 
             found, remedy = "an API key", "write api_key_file in the service"
         if flag == "max-model-len":
             remedy = "write the workload's max_model_len in the service"
-        findings.append(
-            hint("import-planned", f"{name}.command", found=found, expected="what the plan decides", remedy=remedy)
-        )
+        findings.append(worded.hint("import-planned", f"{name}.command", found=found, remedy=remedy))
 
 
 def _take_variables(flags: dict[str, object], name: str, findings: list[Finding]) -> None:
@@ -432,11 +399,7 @@ def _revision(
     written = [str(pin) for pin in pins if pin is not None]
     if commit := next(filter(_COMMIT.fullmatch, written), None):
         return {"revision": commit}
-    remedy = "write the commit that it stands for"
-    for pin in written[:1]:
-        findings.append(
-            warning("import-revision", f"{name}.model_revision", found=pin, expected="a commit", remedy=remedy)
-        )
+    findings += [worded.warning("import-revision", f"{name}.model_revision", found=pin) for pin in written[:1]]
     return {}
 
 
@@ -451,19 +414,13 @@ def _image(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dic
     if digest:
         image["digest"] = digest
     if "/" not in reference:
-        remedy = "write image.source {host: <a host that has it>} in the service"
-        findings.append(
-            warning("import-image", f"{name}.container", found=f"{written} is built by hand", remedy=remedy)
-        )
+        findings.append(worded.warning("import-image", f"{name}.container", written=written))
     if family == "custom":
         image["entrypoint"] = "/usr/bin/env"
     for argument in theirs.get("build_args", []):
         if argument in _BUILT and _BUILT[argument] in reference:
             continue
-        remedy = "see that the image has it"
-        findings.append(
-            warning("import-build", f"{name}.build_args", found=argument, expected="a finished image", remedy=remedy)
-        )
+        findings.append(worded.warning("import-build", f"{name}.build_args", found=argument))
     return image
 
 
@@ -478,7 +435,7 @@ def _environment(
             findings.append(worded.warning("import-secret", place))
         elif key in planned_env(engine):
             found, remedy = f"{key} {text}", planned_env(engine)[key].partition("; ")[2]
-            findings.append(hint("import-planned", place, found=found, expected="what the plan decides", remedy=remedy))
+            findings.append(worded.hint("import-planned", place, found=found, remedy=remedy))
         elif "$" in text:
             findings.append(worded.warning("import-variable", place, found=text))
         else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..._base import worded
-from ..._base.findings import Finding, error, hint
+from ..._base.findings import Finding
 from ..._facts.models.purpose import CHAT
 from ..interface import EngineSpec
 from ..llama_cpp.words import name_of, read_flags
@@ -20,6 +20,8 @@ PROGRAM = "llama-server"
 _NAMES = {"max_model_len": "ctx-size", "max_num_seqs": "parallel"}
 _PLACEMENT = frozenset({"tensor_parallel", "pipeline_parallel", "gpu_memory_utilization"})
 _WHICH = (("rerank", "rerank"), ("embedding", "embed"))
+# What leaves a size to the program, as the option's absence does.
+_LEFT = {"ctx-size": 0, "parallel": -1}
 
 
 @dataclass
@@ -27,22 +29,26 @@ class Served:
     """repository, file: of the model, the file None where nothing names it. kind: what it is asked."""
 
     repository: str
-    file: str | None
     flags: dict[str, Any]
     host_counts: list[int]
     kind: str = CHAT
+    file: str | None = None
     findings: list[Finding] = field(default_factory=list)
 
 
-def served(theirs: Mapping[str, Any], words: list[str] | None, name: str) -> Served:
-    """words: of the command, behind `llama-server`; None where the recipe has none, and its defaults say all."""
-    flags = read_flags(words) if words is not None else _defaults(theirs["defaults"])
+def served(theirs: Mapping[str, Any], command: list[str] | None, name: str) -> Served | list[Finding]:
+    """command: its words; None where the recipe has none, and its defaults say all. Findings of one that is another."""
+    words, problems = behind_program(command, name) if command is not None else (None, [])
+    if problems:
+        return problems
+    written = read_flags(words) if words is not None else _defaults(theirs["defaults"])
+    flags = {option: value for option, value in written.items() if option not in _LEFT or value != _LEFT[option]}
     repository, _, size = str(flags.get("hf-repo") or theirs["model"]).partition(":")
     file = flags.get("hf-file")
     if file is None and isinstance(flags.get("model"), str):
         file = flags["model"].rpartition("/")[2]
     kind = next((kind for option, kind in _WHICH if flags.get(option) is True), CHAT)
-    found = Served(repository, file, flags, host_counts(theirs), kind)
+    found = Served(repository, flags, host_counts(theirs), kind, file)
     if file is None:
         wanted = f"{size} of {repository}" if size else repository
         found.findings.append(worded.warning("import-gguf", f"{name}.model", wanted=wanted))
@@ -59,7 +65,7 @@ def take_planned(flags: dict[str, object], spec: EngineSpec, name: str, silent: 
             continue
         shown = "an API key" if "api-key" in option else f"{option} {value}"
         remedy = spec.planned_flags[option]
-        yield hint("import-planned", f"{name}.command", found=shown, expected="what the plan decides", remedy=remedy)
+        yield worded.hint("import-planned", f"{name}.command", found=shown, remedy=remedy)
 
 
 def _defaults(defaults: Mapping[str, object]) -> dict[str, Any]:
@@ -83,5 +89,4 @@ def behind_program(
         for at in range(len(words)):
             if bare[at : at + len(begins)] == begins:
                 return words[at + len(begins) :], []
-    found, expected = f"no {programs[0]}", f"one command that begins with {programs[0]}"
-    return None, [error("import-command", f"{name}.command", found=found, expected=expected)]
+    return None, [worded.error("import-command", f"{name}.command", program=programs[0])]

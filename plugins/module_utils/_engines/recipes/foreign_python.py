@@ -2,16 +2,17 @@
 """Recipes of sparkrun for engines whose options are catalogued (`_engines.options`): SGLang."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from ..._base.findings import Finding, hint
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._facts.models.purpose import CHAT
 from ..options import Release, read_words
 from ..registry import ENGINES
 from ..sglang import catalogue as sglang_catalogue
 from ..sglang.catalogue import PIPELINE, TENSOR
-from .foreign_llama import behind_program, host_counts, take_planned
+from .foreign_llama import Served, behind_program, host_counts, take_planned
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,6 @@ RUNTIMES = {
 }
 
 
-@dataclass
-class Served:
-    """repository: of the model. kind: what it is asked."""
-
-    repository: str
-    flags: dict[str, Any]
-    host_counts: list[int]
-    kind: str = CHAT
-    findings: list[Finding] = field(default_factory=list)
-
-
 def served(theirs: Mapping[str, Any], written: list[str] | None, name: str) -> Served | list[Finding]:
     """written: the words of the command; None where the recipe has none, and its defaults say all. Findings where it
     can't be taken."""
@@ -88,9 +78,6 @@ def served(theirs: Mapping[str, Any], written: list[str] | None, name: str) -> S
         found.host_counts = [ranks]
     for option in runtime.share:
         if option in flags:
-            shown = f"{option} {flags.pop(option)}"
-            remedy = "nothing: the workload decides it"
-            found.findings.append(
-                hint("import-planned", f"{name}.command", found=shown, expected="what the plan decides", remedy=remedy)
-            )
+            shown, remedy = f"{option} {flags.pop(option)}", "nothing: the workload decides it"
+            found.findings.append(worded.hint("import-planned", f"{name}.command", found=shown, remedy=remedy))
     return found

@@ -8,24 +8,6 @@ from ..._facts.models.stored import GGUF
 from ..interface import EngineSpec
 from ..normal_form import normal_options
 
-# One line: a recipe's words end in units, logs and tables.
-_LINE = r"[^\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]"
-_TEXT: Spec = {"type": "str", "min": 1, "pattern": f"{_LINE}+", "expected": "text on one line"}
-# `docker run --mount` separates its parts by commas and has no escape; `..` would lead out of the folder that is meant.
-_STEP = r"(?!\.\.(/|$))[^,/\x00-\x1f\x7f]*"
-MOUNTED = rf"(/{_STEP})+"
-_RELATIVE = rf"(?=[^/]){_STEP}(/{_STEP})*"
-_FOLDER_OR_FILE: Spec = {
-    "type": "str",
-    "required": True,
-    "pattern": MOUNTED,
-    "expected": "an absolute path without .., comma and control characters",
-}
-_OF_HOST: Spec = {
-    "type": "str",
-    "pattern": r"(/(?!\.\.(/|$))[^/\x00-\x1f\x7f]*)+",
-    "expected": "an absolute path of the host, without .. and control characters",
-}
 FLAGS: Spec = {
     "type": "map",
     "default": {},
@@ -36,33 +18,9 @@ FLAGS: Spec = {
         "expected": "an option as the engine's own help writes it, without dashes before it: max-model-len",
     },
 }
-_FORMS = forms(
-    "recipe",
-    text=_TEXT,
-    folder_or_file=_FOLDER_OR_FILE,
-    of_host=_OF_HOST,
-    target={
-        "type": "str",
-        "required": True,
-        "pattern": f"{MOUNTED}|{_RELATIVE}",
-        "expected": "a path in the container, or one below the model's folder; no .., comma, control character",
-    },
-    model_file={
-        "type": "str",
-        "pattern": _RELATIVE,
-        "expected": "a file below the model's folder, without .., comma and control characters",
-    },
-    summary={
-        **_TEXT,
-        "required": True,
-        "max": 200,
-        "pattern": rf"{_LINE}*[^\\\s]",
-        "expected": "one line of at most 200 characters that does not end in a backslash",
-    },
-    kind={"type": "str", "choices": [*KINDS], "default": CHAT},
-    gguf=GGUF,
-    flags=FLAGS,
-)
+_KIND: Spec = {"type": "str", "choices": [*KINDS], "default": CHAT}
+_FORMS = forms("recipe", kind=_KIND, gguf=GGUF, flags=FLAGS)
+MOUNTED = _FORMS["folder_or_file"]["pattern"]
 ENVIRONMENT, CONTAINER, MODEL = _FORMS["environment"], _FORMS["container"], _FORMS["model"]
 
 

@@ -9,35 +9,41 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ..._base.gb10 import fact
+from ..._base.gb10 import data_table, fact
+from ..._base.place import Place
 from ..._base.sizes import quantity, size
 from ..._engines.declaration import RecipeData
+from ..._engines.llama_cpp.words import read_flags as llama_flags
+from ..._engines.normal_form import normal_options
+from ..._engines.options import read_words
 from ..._engines.recipes.foreign import import_recipe
+from ..._engines.recipes.foreign_python import RUNTIMES
 from ..._engines.recipes.recipe import Library
 from ..._engines.registry import ENGINES
+from ..._engines.sglang.catalogue import PIPELINE, TENSOR
+from ..._engines.vllm.catalogue.releases import load
+from ..._engines.vllm.text.flags import read_flags as vllm_flags
 from ..._engines.vllm.text.image_facts import FAMILIES
 from .reading import Reading, Serving
 from .running import model_of
 
-_START = {"vllm": "vllm serve", "sglang": "python3 -m sglang.launch_server", "llama-cpp": "llama-server"}
+_START: Mapping[str, str] = data_table("adopt_starts")
+_PORTS: Mapping[str, int] = data_table("adopt_ports")
+_WORDS: Mapping[str, str] = data_table("adopt_words")
 # Of a server without a container.
 _IMAGES = {"vllm": fact("image", "reference"), "sglang": "lmsysorg/sglang:latest-cu130",
            "llama-cpp": fact("llama_cpp_image", "reference")}  # fmt: skip
-_PORTS = {"vllm": 8000, "sglang": 30000, "llama-cpp": 8080, "trtllm": 8000}
 _SIZES = {"max-model-len": "max_model_len", "max-num-seqs": "max_num_seqs"}
 _SOURCE = "what ran, as gb10.fleet.init read it"
 # Of a group's network: the plan makes these anew, of its cables.
 _NETWORK = re.compile(
-    r"(NCCL_(?!DEBUG|ALGO|PROTO)|UCX_|GLOO_|TP_SOCKET|MN_IF|OMPI_).*|VLLM_HOST_IP|HF_(HOME|HUB_CACHE)"
+    r"(NCCL_(?!DEBUG|ALGO|PROTO)|UCX_|GLOO_|TP_SOCKET|MN_IF|OMPI_).*|VLLM_HOST_IP|HF_(HOME|HUB_CACHE)|LLAMA_ARG_(PORT|HOST)"
 )
-# vLLM's, of what tells how many ranks there are and which of them this is.
-_SHORT = {"-n": "--nnodes", "-r": "--node-rank", "-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size",
-          "-dp": "--data-parallel-size", "-dpl": "--data-parallel-size-local"}  # fmt: skip
 # Findings of an import that say nothing to an owner of what runs.
 _SILENT = ("import-planned", "import-config", "import-image")
-_OUR_WAY = frozenset({"host", "port", "model", "model-path", "served-model-name", "config", "middleware", "api-key",
-                      "allowed-media-domains", "revision", "hf-repo"})  # fmt: skip
-_GROUPS = frozenset({"nnodes", "node-rank", "master-addr", "master-port", "headless", "tensor-parallel-size"})
+_OUR_WAY = frozenset(data_table("adopt_our_way"))
+_GROUPS = frozenset({"nnodes", "node-rank", "master-addr", "master-port", "headless", *TENSOR})
+_NAMES = ("served-model-name", "alias")
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ def adopted(readings: Mapping[str, Reading], library: Library) -> tuple[dict[str
     notes: list[str] = []
     servers = [(host, item) for host, reading in sorted(readings.items()) for item in reading["serving"]]
     for head, one in servers:
-        options = _options(one["words"])
+        options = _options(one)
         if _rank(options):
             continue
         model = model_of(one["words"])
@@ -70,7 +76,7 @@ def adopted(readings: Mapping[str, Reading], library: Library) -> tuple[dict[str
         if reason:
             notes.append(reason)
             continue
-        name = _slug(options.get("served-model-name", [""])[0] or one["folder"].rpartition("--")[2] or model, found)
+        name = _slug(_first(options, *_NAMES) or one["folder"].rpartition("--")[2] or model, found)
         taken = _adopt(name, hosts, one, [other for host, other in servers if host in hosts[1:]], library)
         if isinstance(taken, str):
             notes.append(taken)
@@ -84,75 +90,61 @@ def adopted(readings: Mapping[str, Reading], library: Library) -> tuple[dict[str
 
 def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
     """Why a server can't be declared; empty where it can."""
-    options = _options(serving["words"])
-    if why := _apart(options, missing):
-        return f"{where}: {why}"
-    if any(
-        re.search(r"\{[{%#]", text) for text in (model, serving["folder"], *serving["words"], *serving["env"].values())
-    ):
-        return f"{where}: its command holds what Ansible takes for a template; write it by hand"
-    if serving["engine"] not in _START:
-        return (
-            f"{where}: a server of {serving['engine']} is not taken over; write it as docs/reference/engines.md shows"
-        )
-    if not model:
-        variables = ", ".join(name for name in serving["env"] if name.startswith("LLAMA_ARG_"))
-        place = _first(options, "config") or (f"variables ({variables})" if variables else "")
-        options_in = f"its model and options stand in {place}" if place else "its command names no model"
-        return f"{where}: {options_in}; write it by hand: docs/how-to/guide.md"
-    if not _repository(serving, model):
-        of_folder = f" (here {serving['folder']})" if serving["folder"] not in ("", model) else ""
-        kind = "file" if model.endswith(".gguf") else "folder"
-        return f"{where}: {model} is a {kind}{of_folder}; gb10.fleet.recipe_new makes a recipe of it"
-    return ""
-
-
-def _apart(options: Mapping[str, Sequence[str]], missing: int) -> str:
-    """Why a server's ranks or its port can't be known; empty where they are."""
-    if missing:
-        return f"{missing} of its ranks run on hosts that were not read; name these, too: -e host=a,b"
-    if _count(options, "data-parallel-size") > _count(options, "data-parallel-size-local", "data-parallel-size"):
-        return "its data-parallel ranks run on several hosts; write a service with replicas: docs/how-to/guide.md"
-    if "rpc" in options:
-        return "rpc-server holds layers of it on other hosts; write a service by hand: docs/reference/engines.md"
-    if "uds" in options:
-        return "clients reach it by a file; ours takes a port: write the service by hand, and give clients its URL"
-    own_port = _first(options, "port") == "0"
-    return "it listens on a port of its own choice; start it with a fixed one, and run this again" if own_port else ""
+    options = _options(serving)
+    local = _count(options, "data-parallel-size-local", "data-parallel-size")
+    apart = "data-parallel-rank" in options or _count(options, "data-parallel-size") > local
+    texts = (model, serving["folder"], *serving["words"], *serving["env"].values())
+    variables = ", ".join(name for name in serving["env"] if name.startswith("LLAMA_ARG_"))
+    rows = (
+        ("ranks", missing),
+        ("data-parallel", apart),
+        ("rpc", "rpc" in options),
+        ("uds", "uds" in options),
+        ("own-port", _first(options, "port") == "0"),
+        ("template", any(re.search(r"\{[{%#]", text) for text in texts)),
+        ("engine", serving["engine"] not in _START),
+        ("config", not model and "config" in options),
+        ("variables", not model and variables),
+        ("no-model", not model),
+        ("file", not _repository(serving, model) and model.endswith(".gguf")),
+        ("folder", not _repository(serving, model)),
+    )
+    here = f" (here {serving['folder']})" if serving["folder"] not in ("", model) else ""
+    words = {"missing": missing, "model": model, "here": here, "variables": variables, "engine": serving["engine"]}
+    why = next((_WORDS[name].format(**words, config=_first(options, "config")) for name, holds in rows if holds), "")
+    return f"{where}: {why}" if why else ""
 
 
 def _repository(serving: Serving, model: str) -> str:
     """The hub's id of what it serves; of a folder of a cache by its name."""
     kept = re.search(r"/models--([\w.-]+?)--([\w.-]+)$", serving["folder"])
-    named = f"{kept[1]}/{kept[2]}" if kept else model.partition(":")[0] if serving["engine"] == "llama-cpp" else model
+    if serving["engine"] == "llama-cpp":  # its -m is a file, whatever it looks like
+        model = _first(_options(serving), "hf-repo").partition(":")[0]
+    named = f"{kept[1]}/{kept[2]}" if kept else model
     return named if re.fullmatch(r"[\w.-]+/[\w.-]+", named) else ""
 
 
-def _options(words: Sequence[str]) -> dict[str, list[str]]:
-    """The values of each option, by its long name."""
-    found: dict[str, list[str]] = {}
-    name = ""
-    for short in words:
-        word = _SHORT.get(short, short)
-        if word.startswith("--"):
-            name, is_set, value = word[2:].partition("=")
-            name = name.replace("_", "-")
-            found[name] = [value] if is_set else []
-        elif name:
-            found[name].append(word)
-    return found
+def _options(serving: Serving) -> dict[str, Any]:
+    """Its options by their long names, as its engine reads them."""
+    words = serving["words"]
+    if serving["engine"] == "llama-cpp":
+        return llama_flags(words)
+    if serving["engine"] == "sglang":
+        return read_words(words, RUNTIMES["sglang"].release)
+    return normal_options(vllm_flags(words, load())[1], Place())[0]
 
 
-def _first(options: Mapping[str, Sequence[str]], *names: str) -> str:
-    return next((options[name][0] for name in names if options.get(name)), "")
+def _first(options: Mapping[str, Any], *names: str) -> str:
+    values = (value[0] if isinstance(value := options.get(name), list) and value else value for name in names)
+    return next((str(value) for value in values if not isinstance(value, bool | list | None)), "")
 
 
-def _count(options: Mapping[str, Sequence[str]], *names: str) -> int:
+def _count(options: Mapping[str, Any], *names: str) -> int:
     text = _first(options, *names)
     return int(text) if re.fullmatch(r"\d{1,5}", text) else 1
 
 
-def _rank(options: Mapping[str, Sequence[str]]) -> bool:
+def _rank(options: Mapping[str, Any]) -> bool:
     """Whether it is a rank that answers no client."""
     return "headless" in options or _first(options, "node-rank") not in ("", "0")
 
@@ -161,19 +153,19 @@ def _members(
     head: str, serving: Serving, servers: Iterable[tuple[str, Serving]], readings: Mapping[str, Reading]
 ) -> tuple[list[str], int]:
     """The hosts of a server, its head first, and how many of its ranks no host of this run has."""
-    options = _options(serving["words"])
+    options = _options(serving)
     wanted = _count(options, "nnodes")
     at = _master(options)
     mine = {*readings[head]["addresses"], head}
     if wanted > 1:
         ranks = []
         for host, other in servers:
-            far = _options(other["words"])
+            far = _options(other)
             same = _master(far) in ({at} | mine if at else {"", *mine}) and other["engine"] == serving["engine"]
             if host != head and _rank(far) and same and _count(far, "nnodes") == wanted:
                 ranks.append((_count(far, "node-rank"), host))
         return [head, *(host for _rank_of, host in sorted(ranks))], max(0, wanted - 1 - len(ranks))
-    wanted = _count(options, "tensor-parallel-size", "tp") * _count(options, "pipeline-parallel-size", "pp")
+    wanted = _count(options, *TENSOR) * _count(options, *PIPELINE)
     if wanted == 1:
         return [head], 0
     mates = [
@@ -184,18 +176,25 @@ def _members(
     return [head, *mates[: wanted - 1]], max(0, wanted - 1 - len(mates))
 
 
-def _master(options: Mapping[str, Sequence[str]]) -> str:
+def _master(options: Mapping[str, Any]) -> str:
     return _first(options, "master-addr", "dist-init-addr", "data-parallel-address").partition(":")[0]
 
 
-def _port(serving: Serving, options: Mapping[str, Sequence[str]]) -> tuple[int, str]:
+def _port(serving: Serving, options: Mapping[str, Any]) -> tuple[int, str]:
     """The port that clients use, and the address that it listens on alone, empty for all."""
-    inside = _count(options, "port") if "port" in options else _PORTS[serving["engine"]]
+    inside = _inside(serving, options)
     if not serving["closed"]:
-        listen = {"localhost": "127.0.0.1"}.get(host := _first(options, "host"), host)
+        host = _first(options, "host") or serving["env"].get("LLAMA_ARG_HOST", "")
+        listen = {"localhost": "127.0.0.1"}.get(host, host)
         return inside, listen if re.fullmatch(r"[\da-f.:]+", listen) and listen not in ("0.0.0.0", "::") else ""
     address, _, port = serving["published"].get(str(inside), f"127.0.0.1:{inside}").rpartition(":")
     return int(port) if port.isdecimal() else inside, address if address not in ("0.0.0.0", "::", "") else ""
+
+
+def _inside(serving: Serving, options: Mapping[str, Any]) -> int:
+    """The port that it listens on, in its container where it has a network of its own."""
+    text = _first(options, "port") or serving["env"].get("LLAMA_ARG_PORT", "")
+    return int(text) if re.fullmatch(r"\d{1,5}", text) else _PORTS[serving["engine"]]
 
 
 def _adopt(
@@ -206,12 +205,13 @@ def _adopt(
     imported, sentences = _imported(f"{name}-as-found" if name in library.recipes else name, repository, serving)
     if imported is None:
         return f"{hosts[0]}, {name}: can't be declared: {'; '.join(sentences)}"
-    options = _options(serving["words"])
+    options = _options(serving)
     flags: dict[str, Any] = {**imported["flags"]}
-    runs = {option: (values[0] if len(values) == 1 else values or True) for option, values in options.items()} | flags
+    runs = options | flags
     flags.pop("download-dir", None)  # the plan has a store
-    names = flags.pop("served-model-name", [])
-    names = names if isinstance(names, list) else [names]
+    flags.pop("served-model-name", None)
+    names = next((options[name] for name in _NAMES if name in options), [])
+    names = names if isinstance(names, list) else str(names).split("," if "alias" in options else None)
     workload = {ours: flags.pop(theirs) for theirs, ours in _SIZES.items() if theirs in flags}
     fixed = _first(options, "kv-cache-memory-bytes")
     pool = int(fixed) if re.fullmatch(r"\d{1,15}", fixed) else quantity(fixed) or 0
@@ -219,6 +219,11 @@ def _adopt(
     env = {key: value for key, value in imported["env"].items() if not (_NETWORK.fullmatch(key))}
     port, listen = _port(serving, options)
     notes = [*sentences]
+    release = imported["image"]["release"] or ""
+    if imported["image"]["family"] == "upstream" and imported["engine"] == "vllm" and release in load().releases:
+        idle = sorted({name for name in env if name.startswith("VLLM_")} - {*load().release(release).variables})
+        notes += [f"vLLM {release} ignores {', '.join(idle)}, so it stays out"] if idle else []
+        env = {name: value for name, value in env.items() if name not in idle}
     adapters = ENGINES[imported["engine"]].adapters(flags)
     own_files = [path for path in serving["paths"] if path in json.dumps(flags)]
     imported["mounts"] = [
@@ -349,26 +354,29 @@ def _model(
 
 def _of_start(serving: Serving, names: Sequence[str]) -> Iterator[str]:
     """What an owner would miss after it has gone over."""
-    if names:
-        yield f"its further names {', '.join(names)} don't go over: fleet_gateway.aliases gives them"
-    if {"ssl-certfile", "ssl-keyfile"} & {*_options(serving["words"])}:
-        yield "clients reach it by https; ours answers http, unless tls: local stands here"
-    if serving["changed"]:
-        shown = ", ".join(serving["changed"][:3])
-        yield (
-            f"{len(serving['changed'])} files in its container differ from its image ({shown}); they go when it ends: "
-            "keep them with docker cp, and declare them as overlays"
-        )
+    options = _options(serving)
+    inside = str(_inside(serving, options))
     keys = [name for name in serving["withheld"] if re.search(r"api[-_]?k", name, re.IGNORECASE)]
-    if keys:
-        yield "it asks clients for a key: write that key into a file and name it in api_key_file, or clients need ours"
-    else:
-        yield "it asks clients for no key; ours does, unless open: true stands here"
     others = [name for name in serving["withheld"] if name not in keys]
-    if others:
-        yield f"{', '.join(others)} may be secret and {'was' if len(others) == 1 else 'were'} not read"
-    if not serving["returns"]:
-        yield "nothing starts it after a reboot today; ours does"
+    rows = (
+        ("names", names),
+        ("https", {"ssl-certfile", "ssl-keyfile"} & {*options}),
+        ("options", "config" in options),
+        ("unpublished", serving["closed"] and inside not in serving["published"]),
+        ("changed", serving["changed"]),
+        ("key", keys),
+        ("no-key", not keys),
+        ("secrets", others),
+        ("returns", not serving["returns"]),
+    )
+    words = {
+        "names": ", ".join(names),
+        "config": _first(options, "config"),
+        "port": inside,
+        "others": ", ".join(others),
+    }
+    words |= {"number": str(len(serving["changed"])), "changed": ", ".join(serving["changed"][:3])}
+    yield from (_WORDS[name].format(**words) for name, holds in rows if holds)
 
 
 def changes(runs: Mapping[str, object], planned: Mapping[str, object]) -> str:

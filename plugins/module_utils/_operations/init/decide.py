@@ -76,7 +76,8 @@ def _seen(readings: Mapping[str, Reading]) -> dict[Port, set[Port]]:
 
 # Of 10.0.0.0/8 and 172.16.0.0/12 what home routers, Docker and NVIDIA Sync don't take by themselves.
 _POOLS = ("192.168.100.0/22", "10.188.0.0/22", "172.29.0.0/22", "10.77.192.0/22", "192.168.224.0/22")
-_PREFIX = 24
+_PRIVATE = ("192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8")
+_PREFIX, _POOL_SIZE, _WIDEST = 24, 22, 8
 _MANAGEMENT = FABRIC["options"]["management"]["options"]["interface"]["default"]
 # A machine whose memory is that of the usual one, but for what its firmware keeps.
 _SAME_MEMORY = 0.03
@@ -139,10 +140,17 @@ def _fabric(
     notes += words
     has_addresses = any(_addresses(hosts, port) or any(_masters(hosts, port)) for ports in segments for port in ports)
     if has_addresses and take_over:
-        as_it_is, why = _as_it_is(hosts, cables, switches)
+        bare = [
+            ports
+            for ports in segments
+            if not any(_addresses(hosts, port) or any(_masters(hosts, port)) for port in ports)
+        ]
+        used = [[one for one in some if one not in bare] for some in (cables, switches)]
+        as_it_is, why = _as_it_is(hosts, *used)
         if not why:
             why = _refused(as_it_is | management, hosts)
         if not why:
+            notes += [f"{' and '.join(map(shown, ports))} have no address and stay as they are" for ports in bare]
             return as_it_is | management, [*notes, _kept(hosts)]
         notes.append(f"the network of the cables can't stay as it is: {why}")
     ours = _ours(hosts, cables, switches, own_networks) | management
@@ -211,7 +219,7 @@ def _interface(text: str) -> ipaddress.IPv4Interface | None:
 def _unusual(port: Port, halves: Sequence[Sequence[str]]) -> str:
     """Why a port's addresses can't be declared."""
     if len(halves) < len(HALVES) or not all(halves):
-        return f"of {shown(port)} one half has an address; a plan declares both"
+        return f"of {shown(port)} {'one' if any(halves) else 'no'} half has an address; a plan declares both"
     if any(len(half) > 1 for half in halves):
         return f"a half of {shown(port)} has several addresses"
     if any(ipaddress.IPv4Interface(half[0]) in _LINK_LOCAL for half in halves):
@@ -227,13 +235,14 @@ def _ours(
 ) -> dict[str, Any]:
     """A fabric with addresses of a pool that meets no network which a host or the controller knows."""
     subnets = len(HALVES) * (len(cables) + len(switches))
-    known = [
-        ipaddress.IPv4Network(item, strict=False) for item in [*own_networks, *_networks(hosts)] if _interface(item)
-    ]
-    pools = [ipaddress.IPv4Network(pool) for pool in _POOLS]
-    larger = max(0, (subnets - 1).bit_length() - (_PREFIX - pools[0].prefixlen))
-    wide = [pool.supernet(larger) for pool in pools]
-    free = next((pool for pool in wide if not any(pool.overlaps(item) for item in known)), wide[0])
+    theirs = [*_narrow(_networks(hosts))]
+    known = [*theirs, *_narrow(own_networks)]
+    size = min(_POOL_SIZE, _PREFIX - (subnets - 1).bit_length())
+    usual = [ipaddress.IPv4Network(pool).supernet(new_prefix=size) for pool in _POOLS]
+    others = (pool for block in _PRIVATE for pool in ipaddress.IPv4Network(block).subnets(new_prefix=size))
+    pools = [*usual, *others]
+    # a VPN of the controller may take all there are
+    free = next((pool for some in (known, theirs) for pool in pools if not any(map(pool.overlaps, some))), usual[0])
     fabric: dict[str, Any] = {} if str(free) == _POOLS[0] else {"pool": str(free)}
     if cables:
         ends = [[shown(port) for port in cable] for cable in cables]
@@ -248,6 +257,12 @@ def _ours(
             for place, one in enumerate(switches)
         }
     return fabric
+
+
+def _narrow(networks: Iterable[str]) -> Iterator[ipaddress.IPv4Network]:
+    """The networks without those that are a route to everywhere, as a VPN sets it."""
+    found = (ipaddress.IPv4Network(item, strict=False) for item in networks if _interface(item))
+    return (network for network in found if network.prefixlen >= _WIDEST)
 
 
 def _networks(hosts: Mapping[str, Host]) -> Iterator[str]:

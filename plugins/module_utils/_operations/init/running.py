@@ -12,7 +12,7 @@ import os
 import pwd
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,7 +36,12 @@ _PROGRAMS = (
 )
 _STARTS = re.compile(r"python[\d.]*|vllm|sglang|llama-server|trtllm-serve")
 # Whose memory counts and which stay as they are.
-_BESIDE = re.compile(r"(?P<name>ollama|gpustack|lm-studio|lms|k3s)(-server)?")
+_BESIDE = re.compile(r"(?P<name>ollama|gpustack|lm-?studio|llmster|lms|k3s|llama-swap)(-server)?")
+# What starts other programs: its unit is not theirs, and what it starts is not ended by it.
+_HOLDERS = re.compile(r"(cron|crond|anacron|atd|sshd|tmux.*|screen|supervisord|jupyter.*|code-server|pm2.*)")
+_INTERPRETERS = re.compile(r"python[\d.]*|node|bash|sh")
+_GPU = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
+_LARGE_KIB = 1 << 20
 _SECRET = re.compile(
     r"(api|access|secret|private)?-?keys?|api-k.*|hf-tok.*|tokens?|passw.*|passphrase|pwd|secrets?|auth(orization)?|"
     r"credentials?|headers?|cookies?|bearer",
@@ -61,7 +66,7 @@ _RELEASE = re.compile(r'"version":\s*"(\d+\.\d+\.\d+)(?:\+[\w.]+)?"')
 _ANSWER_S = 2
 _UNIT = re.compile(r"/([\w@.:\\-]+\.service)(?=/|$)")
 # A session, or the manager of a person's own units.
-_NOT_ITS_OWN = re.compile(r"user@|session-|ssh\.|sshd\.|docker\.|containerd\.")
+_NOT_ITS_OWN = re.compile(r"user@|session-|ssh\.|sshd\.|docker\.|containerd\.|cron|atd\.|supervisor")
 _BY = {"libpod-": "podman", "cri-containerd-": ""}
 _COMPOSE = "com.docker.compose."
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -72,7 +77,8 @@ _MOST_FILES, _MOST_CHANGED, _MOST_FILE = 300, 20, 1 << 16
 @dataclass(frozen=True)
 class Process:
     """words: its command line. container: the id of its container, by: the program that has it; unit: of systemd's, and
-    manager: whose, where it is a person's own. Empty without. home: of its account."""
+    manager: whose, where it is a person's own. Empty without. home: of its account. folder: where it was started, as it
+    sees it. env: a server's variables. parents: from its own to the first."""
 
     words: Sequence[str]
     container: str = ""
@@ -81,6 +87,19 @@ class Process:
     resident_kib: int = 0
     by: str = "docker"
     manager: str = ""
+    pid: int = 0
+    folder: str = ""
+    env: Sequence[str] = ()
+    parents: Sequence["Process"] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """What its program may be called, an interpreter's script with it."""
+        return {word.rpartition("/")[2].lower() for word in self.words[:2]}
+
+    def is_below(self, names: re.Pattern[str]) -> bool:
+        """Whether a program of such a name started it."""
+        return any(names.fullmatch(word) for parent in self.parents for word in parent.names)
 
 
 def program(words: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -156,7 +175,7 @@ def environment(given: Iterable[str], brought: Iterable[str]) -> tuple[dict[str,
 
 
 def processes(proc: Path = Path("/proc")) -> list[Process]:
-    found = []
+    found: dict[int, tuple[int, Process]] = {}
     for folder in proc.glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, KeyError):
             words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
@@ -167,7 +186,10 @@ def processes(proc: Path = Path("/proc")) -> list[Process]:
             unit = [] if key else [name for name in _UNIT.findall(group) if not _NOT_ITS_OWN.match(name)]
             account = pwd.getpwuid(folder.stat().st_uid)
             pages = int((folder / "statm").read_text(encoding="ascii").split()[1])
-            found.append(
+            at = folder / "cwd"
+            parent = re.search(r"\) \w (\d+)", _text(folder / "stat"))
+            found[int(folder.name)] = (
+                int(parent[1]) if parent else 0,
                 Process(
                     words[: words.index("")] if "" in words else words,
                     container=key,
@@ -177,9 +199,34 @@ def processes(proc: Path = Path("/proc")) -> list[Process]:
                     manager=account.pw_name if unit and "/user@" in group else "",
                     home=account.pw_dir,
                     resident_kib=pages * os.sysconf("SC_PAGE_SIZE") // 1024,
-                )
+                    pid=int(folder.name),
+                    folder=str(at.readlink()) if at.is_symlink() else "",
+                ),
             )
-    return found
+    return [_whole(number, found, proc) for number in found]
+
+
+def _parents(number: int, found: Mapping[int, tuple[int, Process]]) -> list[Process]:
+    parents: list[Process] = []
+    while len(parents) < len(found) and (number := found.get(number, (0,))[0]) in found:
+        parents.append(found[number][1])
+    return parents
+
+
+def _whole(number: int, found: Mapping[int, tuple[int, Process]], proc: Path) -> Process:
+    """A process with its parents; a server with its variables and with its model's path as a whole, where a folder or
+    file of that name is below where it was started, which engines prefer to the hub."""
+    process = replace(found[number][1], parents=_parents(number, found))
+    if not (started := program(process.words)):
+        return process
+    folder, model = proc / str(number), model_of(started[1])
+    env = [word for word in _text(folder / "environ").split("\0") if "=" in word]
+    words = process.words
+    if model and not model.startswith("/") and (folder / "cwd" / model).exists():
+        path = os.path.normpath(f"{process.folder}/{model}")
+        named = re.compile(rf"(--[\w-]+=)?{re.escape(model)}")
+        words = [(same[1] or "") + path if (same := named.fullmatch(word)) else word for word in words]
+    return replace(process, words=words, env=env)
 
 
 def _asked(at: str) -> str:
@@ -196,7 +243,7 @@ def read_serving(
     run: Run, running: Sequence[Process], units: Path = Path(layout.UNITS), ask: Ask = _asked
 ) -> list[dict[str, Any]]:
     """A `Serving` of each server among the processes. What Docker does not answer within its time is left out."""
-    servers = [(process, found) for process in running if (found := program(process.words))]
+    servers = [(one, found) for one in running if (found := program(one.words)) and not _is_part(one, found[0])]
     containers: dict[str, Any] = {}
     images: dict[str, Any] = {}
     for by in ("docker", "podman"):
@@ -212,12 +259,18 @@ def read_serving(
         own = images.get(str(shown.get("Image", "")), {})
         server = _serving(one, started, shown, own, ask)
         server["changed"] = _changed(run, one.by, name) if name else []
-        unit = one.unit or _starting(running, texts, name, shown)
-        server["ends"] = _unit_end(unit, one.manager) if unit else _container_end(one, name, server["returns"])
+        unit = "" if one.is_below(_HOLDERS) else one.unit or _starting(running, texts, name, shown)
+        server["ends"] = _unit_end(unit, one.manager) if unit else _container_end(one, name, shown, server["returns"])
         server["returns"] |= bool(unit)
         if server not in result:
             result.append(server)
     return result
+
+
+def _is_part(process: Process, engine: str) -> bool:
+    """Whether another server started it: of its own kind, as a router does, or one that stays as it is."""
+    started = [found[0] for parent in process.parents if (found := program(parent.words))]
+    return engine in started or process.is_below(_BESIDE)
 
 
 def _unit_end(unit: str, manager: str, run: Path = Path("/run")) -> str:
@@ -228,8 +281,11 @@ def _unit_end(unit: str, manager: str, run: Path = Path("/run")) -> str:
     return f"sudo systemctl {f'--user -M {manager}@ ' if manager else ''}{verb} {unit}"
 
 
-def _container_end(process: Process, name: str, returns: bool) -> str:
+def _container_end(process: Process, name: str, shown: Mapping[str, Any], returns: bool) -> str:
     """How a container is ended for good; empty without one that Docker or Podman has."""
+    swarm = str(((shown.get("Config") or {}).get("Labels") or {}).get("com.docker.swarm.service.name", ""))
+    if re.fullmatch(r"[\w.-]+", swarm):
+        return f"sudo docker service scale {swarm}=0"
     if not (process.container and process.by):
         return ""
     way = f"sudo {process.by}" if name else process.by  # without a name it is an account's own Podman
@@ -268,21 +324,29 @@ def _inspected(run: Run, by: str, servers: Iterable[Process]) -> tuple[dict[str,
 def _serving(
     process: Process, started: tuple[str, Sequence[str]], shown: Mapping[str, Any], own: Mapping[str, Any], ask: Ask
 ) -> dict[str, Any]:
-    engine, words = started
+    engine, words = started[0], _with_file(started[1], process.folder, _mounts(shown))
     config, host = shown.get("Config") or {}, shown.get("HostConfig") or {}
-    env, hidden, secrets = environment(config.get("Env") or (), (own.get("Config") or {}).get("Env") or ())
+    given = process.env or config.get("Env") or ()
+    env, hidden, secrets = environment(given, (own.get("Config") or {}).get("Env") or ())
+    if not process.container:  # folders of the host, which ours does not see
+        env = {name: value for name, value in env.items() if not value.startswith("/")}
     kept, withheld = without_secrets(words, secrets)
     reference = str(config.get("Image", ""))
-    if reference.startswith("sha256:"):  # whoever started it named the image by its id
-        reference = next(iter(own.get("RepoTags") or ()), reference)
+    own_id = str(own.get("Id", "")).removeprefix("sha256:")
+    by_id = re.fullmatch(r"(?:sha256:)?([0-9a-f]{6,64})", reference)
+    if by_id and (":" in reference or own_id.startswith(by_id[1])):
+        reference = next(iter(own.get("RepoTags") or own.get("RepoDigests") or ()), f"sha256:{own_id or by_id[1]}")
+    # as Docker names what is of its own hub
+    reference = re.sub(r"^(index\.)?docker\.io/(library/)?", "", reference) if process.by == "docker" else reference
     if reference and ":" not in reference.rpartition("/")[2]:
         reference += ":latest"
     bare = reference.partition("@")[0]
     repository = bare.rpartition(":")[0] if ":" in bare.rpartition("/")[2] else bare
     digests = [text.partition("@")[2] for text in own.get("RepoDigests") or () if text.partition("@")[0] == repository]
+    digests.sort(key=lambda digest: digest != reference.partition("@")[2])
     closed = bool(shown) and host.get("NetworkMode", "") != "host"
     ports = ((shown.get("NetworkSettings") or {}).get("Ports") or {}) if closed else {}
-    folder, commit = _weights(kept, _mounts(shown), dict(word.partition("=")[::2] for word in config.get("Env") or ()),
+    folder, commit = _weights(kept, _mounts(shown), dict(word.partition("=")[::2] for word in given),
                               process.home if not shown else "/root")  # fmt: skip
     published = {
         inside.partition("/")[0]: f"{binds[0].get('HostIp') or '0.0.0.0'}:{binds[0]['HostPort']}"
@@ -304,10 +368,29 @@ def _serving(
         "published": published,
         "release": release[1] if release else "",
         "paths": paths,
-        "returns": ((host.get("RestartPolicy") or {}).get("Name") or "no") in ("always", "unless-stopped"),
+        "returns": ((host.get("RestartPolicy") or {}).get("Name") or "no") != "no",
         "folder": folder,
         "commit": commit,
     }
+
+
+def _with_file(words: Sequence[str], folder: str, mounts: Sequence[tuple[str, str]]) -> Sequence[str]:
+    """The words with the options of the file that --config names in front of them, so that the command's own count.
+    As they are where it can't be read, or has more than names with values."""
+    path = _on_host(os.path.normpath(Path(folder or "/", value_of(words, "--config"))), mounts)
+    found: list[str] = []
+    for line in _text(Path(path)).splitlines() if path else ():
+        row = re.sub(r"(^|\s)#.*", "", line).rstrip()
+        match = re.fullmatch(r"(?:([A-Za-z][\w-]*):|\s*-)(?:\s+(?![&*!|>{\[])(.+))?", row)
+        if not match and row not in ("", "---"):
+            return words
+        name, value = match.groups("") if match else ("", "")
+        found += [f"--{name}"] if name and value != "false" else []
+        found += [value.strip("'\"")] if value not in ("", "true", "false") else []
+    pairs = itertools.pairwise(["", *words])
+    rest = [word for before, word in pairs if not found or "--config" not in (before, word.partition("=")[0])]
+    first = 0 if rest and rest[0].startswith("-") else 1
+    return [*rest[:first], *found, *rest[first:]]
 
 
 def _mounts(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -320,7 +403,7 @@ def _on_host(path: str, mounts: Sequence[tuple[str, str]]) -> str:
     """A container's path as the host has it; empty where it is in the container alone."""
     for source, target in mounts:
         if source and (path == target or path.startswith(target.rstrip("/") + "/")):
-            return os.path.normpath(source + "/" + path[len(target) :])
+            return os.path.normpath(os.path.join(source, path[len(target) :].lstrip("/")))  # noqa: PTH118 - "/" with "/" is "//"
     return ""
 
 
@@ -351,8 +434,9 @@ def _weights(
     model = model_of(words)
     if model.startswith("/"):
         folder = _on_host(model, mounts)
-        kept = re.search(r"^(.*/models--[\w.-]+)/snapshots/([0-9a-f]{40})$", folder)
+        kept = re.search(r"^(.*/models--[\w.-]+)/snapshots/([0-9a-f]{40})(?:/.*)?$", folder)
         return (kept[1], kept[2]) if kept else (folder, "")
+    model = model.partition(":")[0]  # llama.cpp's ORG/NAME:SIZE
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
         return "", ""
     hub = env.get("HF_HUB_CACHE") or f"{env.get('HF_HOME') or f'{home}/.cache/huggingface'}/hub"
@@ -421,10 +505,30 @@ def ray_heads(running: Sequence[Process]) -> list[str]:
     return sorted({item[1] for item in found if item})
 
 
-def beside(running: Sequence[Process]) -> dict[str, int]:
-    """Other servers of models, with what they hold in KiB."""
+def beside(running: Sequence[Process], run: Run) -> dict[str, int]:
+    """Other servers of models, and whatever else holds much of the GPU's memory, with what they hold in KiB."""
+    on_gpu: dict[int, int] = {}
+    with contextlib.suppress(UnreadableError):
+        on_gpu = {int(pid): int(mib) << 10 for pid, mib in re.findall(r"^(\d+), (\d+)$", output(run, _GPU), re.M)}
+    with_servers = {one.container for one in running if one.container and program(one.words)}
     held: dict[str, int] = {}
     for process in running:
-        if found := _BESIDE.fullmatch(process.words[0].rpartition("/")[2].lower()):
-            held[found["name"]] = held.get(found["name"], 0) + process.resident_kib
+        chain = (process, *process.parents)
+        known = [name["name"] for one in chain for word in one.names if (name := _BESIDE.fullmatch(word))]
+        gpu = on_gpu.get(process.pid, 0)
+        is_served = (
+            process.container in with_servers or "::" in process.words[0] or any(program(one.words) for one in chain)
+        )
+        if known or (gpu >= _LARGE_KIB and not is_served):
+            name = known[0] if known else _called(process)
+            held[name] = held.get(name, 0) + process.resident_kib + gpu
     return held
+
+
+def _called(process: Process) -> str:
+    """What a person calls a program: its script or module, or the folder of one that is called as many are."""
+    words = [word for word in process.words[1:] if not word.startswith("-")]
+    is_script = _INTERPRETERS.fullmatch(Path(process.words[0]).name) is not None and words
+    path = Path(process.folder or "/", words[0] if is_script else process.words[0])
+    named = path.parent if path.stem in ("main", "app", "server", "launch", "run", "start", "webui") else path
+    return re.sub(r"[^\w.-]+", "-", named.name.removesuffix(".py"))[:64].lstrip(".-") or "a-program"

@@ -65,19 +65,26 @@ def named(model: str, library: Library) -> tuple[dict[str, Any], str]:
     return {}, f"model: {model!a} is no recipe and no ORG/NAME of the hub; {remedy}"
 
 
+def _fits(hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> Iterator[tuple[str, Plan, Any]]:
+    """Chat recipes that others have run on so many hosts and that fit there, each with its plan and its row."""
+    for name, recipe in library.recipes.items():
+        data = recipe.data
+        if len(hosts) in data["host_counts"] and data["kind"] == "chat" and data["status"]["state"] in _RUN:
+            plan = planned({"recipe": name}, hosts, fabric, library)
+            [row] = plan["summary"]
+            if row["fits"] == "yes" and row["requests"]:
+                yield name, plan, row
+
+
 def best(hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> str:
     """The recipe for a first answer, empty where none fits: of what others have run, the largest that comes soon and
     answers as fast as a person reads; else the largest that comes soon, or the smallest of all. A recipe that a plan
     warns of comes last."""
-    found: list[tuple[int, bool, bool, str]] = []
-    for recipe in library.recipes.values():
-        data = recipe.data
-        if len(hosts) in data["host_counts"] and data["kind"] == "chat" and data["status"]["state"] in _RUN:
-            plan = planned({"recipe": recipe.name}, hosts, fabric, library)
-            [row] = plan["summary"]
-            if row["fits"] == "yes" and row["requests"] and not _errors(plan):
-                fast = (spoken(plan) or 0) >= _READING_TOKENS_S
-                found.append((row["download_bytes"] or 0, fast, not row["warnings"], recipe.name))
+    found = [
+        (row["download_bytes"] or 0, (spoken(plan) or 0) >= _READING_TOKENS_S, not row["warnings"], name)
+        for name, plan, row in _fits(hosts, fabric, library)
+        if not _errors(plan)
+    ]
     found = [item for item in found if item[2]] or found
     soon = [item for item in found if item[0] <= _PATIENCE_BYTES]
     fast_ones = [item for item in soon if item[1]]
@@ -87,13 +94,9 @@ def best(hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> str:
 def fitting(name: str, host: Host, library: Library) -> list[dict[str, Any]]:
     """At most five rows of the plan's table, with their `recipe`: chat models for one host, the largest first, behind
     them those that a plan warns of."""
-    found: list[dict[str, Any]] = []
-    for recipe in library.recipes.values():
-        data = recipe.data
-        if 1 in data["host_counts"] and data["kind"] == "chat" and data["status"]["state"] in _RUN:
-            plan = planned({"recipe": recipe.name}, {name: host}, {}, library)
-            more = {"recipe": recipe.name, "status": data["status"]["state"]}
-            found += [{**row, **more} for row in plan["summary"] if row["fits"] == "yes" and row["requests"]]
+    states = {recipe: one.data["status"]["state"] for recipe, one in library.recipes.items()}
+    rows = _fits({name: host}, {}, library)
+    found = [{**row, "recipe": recipe, "status": states[recipe]} for recipe, _plan, row in rows]
     return sorted(found, key=lambda row: (row["warnings"] > 0, -(row["download_bytes"] or 0), row["recipe"]))[:_MOST]
 
 

@@ -3,6 +3,7 @@
 that is taken for what a pin says."""
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,55 +14,13 @@ from ..._base.staging import refusal
 from .source import Source, is_noted
 
 # What a folder of a model has beside its weights, by the endings and the names of files.
-_ENDINGS = (
-    ".bin",
-    ".csv",
-    ".gguf",
-    ".gif",
-    ".h5",
-    ".html",
-    ".index",
-    ".ipynb",
-    ".jinja",
-    ".jpeg",
-    ".jpg",
-    ".json",
-    ".jsonl",
-    ".md",
-    ".mlmodel",
-    ".model",
-    ".mp3",
-    ".mp4",
-    ".msgpack",
-    ".npy",
-    ".npz",
-    ".onnx",
-    ".ot",
-    ".pdf",
-    ".png",
-    ".proto",
-    ".pt",
-    ".pth",
-    ".py",
-    ".rst",
-    ".safetensors",
-    ".sha256",
-    ".sha256sum",
-    ".sentencepiece",
-    ".spm",
-    ".svg",
-    ".tekken",
-    ".tiktoken",
-    ".tsv",
-    ".txt",
-    ".vocab",
-    ".wav",
-    ".webm",
-    ".webp",
-    ".yaml",
-    ".yml",
+_OF_A_MODEL = re.compile(
+    r"(license|notice|readme|use_policy|usage|copying|authors|citation|changelog|md5).*"
+    r"|.*\.(bin|csv|gguf|gif|h5|html|index|ipynb|jinja|jpeg|jpg|json|jsonl|md|mlmodel"
+    r"|model|mp3|mp4|msgpack|npy|npz|onnx|ot|pdf|png|proto|pt|pth|py|rst"
+    r"|safetensors|sha256|sha256sum|sentencepiece|spm|svg|tekken|tiktoken|tsv|txt|vocab|wav|webm|webp|yaml|yml)",
+    re.DOTALL,
 )
-_PAPERS = ("license", "notice", "readme", "use_policy", "usage", "copying", "authors", "citation", "changelog", "md5")
 # Whose files are no model's, whoever names them.
 _SYSTEM = ("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr")
 _STATE = "/var"
@@ -205,7 +164,7 @@ def _no_place(path: Path) -> str:
 
 def _is_of_a_model(name: str) -> bool:
     last = name.rpartition("/")[2].lower()
-    return last.endswith(_ENDINGS) or last.startswith(_PAPERS)
+    return _OF_A_MODEL.fullmatch(last) is not None
 
 
 def _inside(source: Source) -> Path:
