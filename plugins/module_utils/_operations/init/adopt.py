@@ -210,7 +210,7 @@ def _adopt(
     runs = options | flags
     flags.pop("download-dir", None)  # the plan has a store
     flags.pop("served-model-name", None)
-    names = next((options[name] for name in _NAMES if name in options), [])
+    names: Any = next((options[name] for name in _NAMES if name in options), [])
     names = names if isinstance(names, list) else str(names).split("," if "alias" in options else None)
     workload = {ours: flags.pop(theirs) for theirs, ours in _SIZES.items() if theirs in flags}
     fixed = _first(options, "kv-cache-memory-bytes")

@@ -145,8 +145,8 @@ def _fabric(
             for ports in segments
             if not any(_addresses(hosts, port) or any(_masters(hosts, port)) for port in ports)
         ]
-        used = [[one for one in some if one not in bare] for some in (cables, switches)]
-        as_it_is, why = _as_it_is(hosts, *used)
+        cabled, switched = [one for one in cables if one not in bare], [one for one in switches if one not in bare]
+        as_it_is, why = _as_it_is(hosts, cabled, switched)
         if not why:
             why = _refused(as_it_is | management, hosts)
         if not why:

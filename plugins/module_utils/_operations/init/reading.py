@@ -15,7 +15,9 @@ _Path = Annotated[str, Limits(max=400, pattern=r"/[\w./@+-]+", expected="a path"
 # What a person may paste into a shell.
 _Plain = Annotated[str, Limits(max=200, pattern=r"[\w./@:+\\-]*", expected="a plain name or path")]
 _CONTAINER_END = r"((sudo )?(docker|podman) update --restart=no [\w.-]+ && )?(sudo )?(docker|podman) stop [\w.-]+"
-_UNIT_END = r"sudo (systemctl (--user -M [\w.-]+@ )?(disable --now|mask --now|stop) [\w@.:\\-]+|docker service scale [\w.-]+=0)"
+_UNIT_END = (
+    r"sudo (systemctl (--user -M [\w.-]+@ )?((disable|mask) --now|stop) [\w@.:\\-]+|docker service scale [\w.-]+=0)"
+)
 _End = Annotated[str, Limits(max=600, pattern=f"({_CONTAINER_END}|{_UNIT_END})?", expected="how a server is ended")]
 _Name = Annotated[str, Limits(max=64, pattern=r"[A-Za-z0-9_][A-Za-z0-9_.-]*", expected="a name")]
 _Address = Annotated[str, Limits(pattern=r"[0-9.]{7,15}/[0-9.]{1,15}", expected="an address with its prefix")]

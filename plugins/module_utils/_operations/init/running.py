@@ -514,7 +514,7 @@ def beside(running: Sequence[Process], run: Run) -> dict[str, int]:
     held: dict[str, int] = {}
     for process in running:
         chain = (process, *process.parents)
-        known = [name["name"] for one in chain for word in one.names if (name := _BESIDE.fullmatch(word))]
+        known = [match["name"] for one in chain for word in one.names if (match := _BESIDE.fullmatch(word))]
         gpu = on_gpu.get(process.pid, 0)
         is_served = (
             process.container in with_servers or "::" in process.words[0] or any(program(one.words) for one in chain)
