@@ -967,7 +967,7 @@ def test_options_of_a_file_are_those_of_the_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["hf-overrides:\n  a: 1\n", "a: &x 1\n", "- a\n- {b: c}\n", "", "a: |\n  b\n"])
-def test_a_file_of_options_that_says_more_is_named(tmp_path: Path, text: str) -> None:
+def test_a_file_with_more_than_options_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.yaml").write_text(text)
     [found] = read_by_hand(tmp_path, {5: {"words": f"vllm serve a/b --config {tmp_path}/x.yaml"}})
     reading = {**reading_of("a", {}), "serving": [found]}
