@@ -12,6 +12,7 @@ the docs: ``chromium --headless --screenshot=OUT.png --window-size=1400,1000 PAG
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import time
@@ -25,10 +26,11 @@ from urllib.parse import urlencode
 _COLUMN, _ROW = 56, 30  # pixels of a Grafana's grid
 _SECONDS, _STEP = 1800, 15
 _COLOURS = ("#73bf69", "#f2cc0c", "#5794f2", "#ff9830", "#b877d9", "#f2495c", "#8ab8ff", "#c4162a")
+_RED, _GREEN = "#f2495c", "#73bf69"
 _GREY = 'fill="#8e8e99" font-size="11"'
 _Series = tuple[str, list[tuple[float, float]]]
-_BINARY = ((2**30, " GiB"), (2**20, " MiB"), (1024, " KiB"))
-_DECIMAL = ((1e6, " MB/s"), (1e3, " kB/s"))
+_BINARY = ((2**40, " TiB"), (2**30, " GiB"), (2**20, " MiB"), (1024, " KiB"))
+_DECIMAL = ((1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"))
 _LEFT = 84  # of a panel's lines, for the values of their axis
 _STYLE = """\
 body { background: #111217; color: #ccccdc; font: 13px system-ui, "DejaVu Sans", sans-serif; margin: 16px }
@@ -56,7 +58,7 @@ def shown(value: float, unit: str) -> str:
             else f"{value / 60:.3g} min"
         )
     many, word = {"hertz": (1e9, " GHz"), "celsius": (1, " °C"), "watt": (1, " W")}.get(unit, (1, ""))
-    return f"{value / many:.3g}{word}"
+    return f"{value:,.0f}{word}" if many == 1 and abs(value) >= 1000 else f"{value / many:.3g}{word}"
 
 
 def named(legend: str, labels: Mapping[str, str]) -> str:
@@ -80,7 +82,8 @@ def series_of(panel: Mapping[str, Any], ask: Callable[[str, bool], list[dict[str
         for one in ask(re.sub(r"\$\w+", ".*", target["expr"]), target["instant"]):
             points = [(float(at), float(value)) for at, value in one["values"] if value not in ("NaN", "+Inf")]
             found.append((named(target["legendFormat"], one["metric"]), points))
-    return sorted(one for one in found if one[1])
+    known = [one for one in found if one[1]]
+    return known if panel["type"] == "stat" else sorted(known)
 
 
 def drawn(panel: Mapping[str, Any], series: Sequence[_Series]) -> str:
@@ -90,20 +93,33 @@ def drawn(panel: Mapping[str, Any], series: Sequence[_Series]) -> str:
     if not series:
         inner = '<p class="none">No data</p>'
     elif panel["type"] == "stat":
-        tiles = (
-            f'<div class="tile">{escape(name)}<b>{shown(points[-1][1], unit)}</b></div>' for name, points in series
-        )
-        inner = "".join(tiles)
+        words = panel["fieldConfig"]["defaults"].get("mappings") or [{"options": {}}]
+        inner = "".join(_tile(name, points[-1][1], unit, words[0]["options"]) for name, points in series)
     else:
         inner = _lines(series, unit, width - 20, height - 70) + _legend(series, unit)
     style = f"box-sizing:border-box;left:{left}px;top:{top}px;width:{width}px;height:{height}px"
     return f'<section style="{style}"><h2>{escape(panel["title"])}</h2>{inner}</section>'
 
 
+def _tile(name: str, value: float, unit: str, words: Mapping[str, Mapping[str, Any]]) -> str:
+    """words: what the panel says for a value, and in which colour."""
+    word = words.get(f"{value:g}", {"text": shown(value, unit), "color": "green"})
+    colour = _RED if word["color"] == "red" else _GREEN
+    return f'<div class="tile">{escape(name)}<b style="color:{colour}">{escape(str(word["text"]))}</b></div>'
+
+
+def ticks(most: float, unit: str) -> list[float]:
+    """Round values from 0 to one not below most, at most six of them, as Grafana draws an axis."""
+    rounds = [1.0] if unit == "bytes" else [1.0, 2.0, 2.5, 5.0]
+    sizes = [2.0**power for power in range(50)] if unit == "bytes" else [10.0**power for power in range(-9, 13)]
+    step = min(round_ * size for round_ in rounds for size in sizes if round_ * size * 5 >= most)
+    return [step * number for number in range(math.ceil(most / step - 1e-9) + 1)]
+
+
 def _lines(series: Sequence[_Series], unit: str, width: int, height: int) -> str:
     values = [value for _, points in series for _, value in points]
-    least, most = min(0.0, *values), max(values)
-    most = most * 1.05 if most > least else least + 1
+    marks = ticks(max(values) or 1.0, unit)
+    least, most = 0.0, marks[-1]
     end = max(at for _, points in series for at, _ in points)
 
     def x(at: float) -> float:
@@ -113,8 +129,7 @@ def _lines(series: Sequence[_Series], unit: str, width: int, height: int) -> str
         return height - 18 - (value - least) / (most - least) * (height - 26)
 
     parts = []
-    for step in range(5):
-        value = least + (most - least) * step / 4
+    for value in marks:
         parts.append(f'<line x1="{_LEFT}" x2="{width}" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="#2c3235"/>')
         label = escape(shown(value, unit))
         parts.append(f'<text x="{_LEFT - 4}" y="{y(value) + 4:.1f}" text-anchor="end" {_GREY}>{label}</text>')
