@@ -9,6 +9,7 @@ from ansible.errors import AnsibleActionFail
 from ..module_utils._base.received import harmless, one_line
 from ..module_utils._engines.memory.boots import BootLog, boot_record
 from ..module_utils._engines.registry import ENGINES
+from ..module_utils._engines.starts import last_words, rows, slow_start
 from ..module_utils._operations.verify.answer import SERVICE
 from ..module_utils._operations.verify.artifact import of_proof
 from ..module_utils._operations.verify.promised import Verdict, comparison, computed_by_others, promised, verdict
@@ -44,7 +45,8 @@ class ActionModule(Documented, Asking):
         wrong = computed_by_others(engine, name, service["ranks"], reading["reply"]["fingerprint"])
         if wrong:
             raise AnsibleActionFail(wrong.sentence())
-        findings = promised(engine, name, expected, boot.as_dict())
+        starts = reading["starts"]
+        findings = [*promised(engine, name, expected, boot.as_dict()), *slow_start(name, starts)]
         state, answer = "serving", reading["reply"]["answer"]
         return {
             "changed": False,
@@ -55,6 +57,8 @@ class ActionModule(Documented, Asking):
             "boot": boot.as_dict(),
             "comparison": comparison(expected, boot.as_dict()),
             "record": self._record(service, reading, boot),
+            "start": last_words(starts),
+            "starts": self._starts(service, starts),
             "findings": [finding.as_dict() for finding in findings],
             "problems": [finding.sentence() for finding in findings],
             **of_proof(name, state, answer),
@@ -85,6 +89,12 @@ class ActionModule(Documented, Asking):
             time.sleep(POLL_S)
 
     @staticmethod
+    def _starts(service: dict[str, Any], starts: list[dict[str, Any]]) -> dict[str, Any] | None:
+        kept = service["proof"]["starts"]
+        known = {"service": service["name"], "image": kept["image"], "model": kept["model"]}
+        return {**known, "starts": starts} if starts else None
+
+    @staticmethod
     def _record(service: dict[str, Any], reading: dict[str, Any], boot: BootLog) -> dict[str, Any] | None:
         started, requested = reading["unit"]["started"], service["proof"]["requested_bytes"]
         if requested is None or not started:
@@ -102,5 +112,6 @@ class ActionModule(Documented, Asking):
             return reading, verdict(service["unit"], reading, before, waited_s)
 
         asked = {"service": {name: service[name] for name in ("unit", "container", "status_file", "proof")}}
+        asked["service"]["rows"] = rows(service["engine"])
         read: tuple[dict[str, Any], Verdict] = self.ask("gb10.fleet.service_info", asked, variables, SERVICE, used)
         return read

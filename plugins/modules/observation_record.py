@@ -17,10 +17,10 @@ options:
   path: {description: The file on the host. Its folder is made., type: path, required: true}
   content: {description: The document; V(null) leaves the host's file as it is., type: dict}
   kind:
-    description: Its kind, a start's record or an image's contents. The controller's copy is written only if it has
-      the form of one.
+    description: Its kind, a start's record, an image's contents, or the last starts by phase. The controller's copy
+      is written only if it has the form of one.
     type: str
-    choices: [boot, catalogue]
+    choices: [boot, catalogue, start]
     required: true
   copy: {description: The file on the controller. Its folder is made., type: path, required: true}
 """
@@ -52,7 +52,7 @@ def main() -> None:
         argument_spec={
             "path": {"type": "path", "required": True},
             "content": {"type": "dict"},
-            "kind": {"type": "str", "choices": ["boot", "catalogue"], "required": True},
+            "kind": {"type": "str", "choices": ["boot", "catalogue", "start"], "required": True},
             "copy": {"type": "path", "required": True},
         },
         supports_check_mode=True,

@@ -13,7 +13,7 @@ options:
   service:
     description:
       - Of a service in C(services) of the host's slice of the plan C(unit), C(container), C(status_file) and C(proof),
-        which says how it is asked.
+        which says how it is asked, and C(rows), the lines that end the phases of its start (C(data/starts.yml)).
       - The key is sent only where nobody but its container can answer.
     type: dict
     required: true
@@ -50,6 +50,11 @@ unanswered:
   returned: always
   type: str
 memory_total_bytes: {description: The host's memory., returned: always, type: int}
+starts:
+  description: Its last starts, of a service that serves, with C(began), C(seconds), C(caches) and C(phases).
+  returned: always
+  type: list
+  elements: dict
 boot_log:
   description: The last lines of this start's journal that match C(proof.boot_lines); empty if that is left out.
   returned: always

@@ -46,6 +46,15 @@ record:
     of it.
   returned: success
   type: dict
+start:
+  description: How long its last start took, by phase, in a few words; empty where its journal does not tell.
+  returned: success
+  type: str
+  sample: "started in 83 s: weights 40, compilation 22, program 12, graphs 3, first answer 2 s"
+starts:
+  description: Its last starts by phase, for M(gb10.fleet.observation_record); V(null) where its journal has none.
+  returned: success
+  type: dict
 findings: {description: Where the running service differs from the plan., returned: success, type: list, elements: dict}
 problems: {description: The findings as sentences., returned: success, type: list, elements: str}
 ansible_stats:

@@ -43,6 +43,7 @@ from test_status import PLAN, rank
 
 ROOT = Path(__file__).parents[2]
 UNIT = {"sub": "running", "invocation": "x", "started": "2026-11-22", "restarts": 0}
+STARTS = [{"began": "2026-11-21T18:58:30+00:00", "caches": "warm", "seconds": 90.0, "phases": {"weights": 60.0}}] * 3
 RANK = {
     **rank(),
     "unit": rank()["unit"] | UNIT,
@@ -50,6 +51,7 @@ RANK = {
     "endpoint": {"url": "http://127.0.0.1:8000", "model": "tiny", "key_file": None, "certificate": None},
     "health": "serving",
     "problems": [],
+    "starts": STARTS,
 }
 REPLY = {"ok": True, "answer": "Hello", "error": "", "fingerprint": "", "seconds": 0.25}
 SERVICE = {
@@ -58,6 +60,7 @@ SERVICE = {
     "reply": REPLY,
     "memory_total_bytes": 1 << 37,
     "boot_log": [],
+    "starts": STARTS,
     "log_tail": ["INFO"],
 }
 RESULT = measured(106.7) | {"message": "", "virtualization": "none"}
@@ -105,6 +108,7 @@ PROOF = {
     "startup_limit_s": 600,
     "expected": dict.fromkeys(("release", "kv_tokens", "kv_tokens_low", "kv_tokens_high")),
     "requested_bytes": None,
+    "starts": {"image": "sha256:1", "model": "gb10-lab/tiny"},
 }
 ARGUMENTS: dict[str, Any] = {
     "service": {"name": "tiny", "unit": "x", "container": {}, "status_file": "/x", "ranks": 1, "engine": "vllm"}

@@ -253,6 +253,14 @@ def test_a_service_without_a_readable_status_does_not_serve(status: Any) -> None
     assert "gb10_service_strikes" not in found
 
 
+def test_the_last_start_by_phase() -> None:
+    starts = [{"phases": {"graphs": 9}}, {"phases": {"weights": 40.5, 7: "3", "graphs": "x"}}]
+    found = {one.labels["phase"]: one.value for one in textfile.of_starts(CHAT, {"starts": starts})}
+    assert found == {"weights": 40.5, "7": 3}
+    for broken in (None, [], {}, {"starts": []}, {"starts": ["x"]}, {"starts": [{"phases": [1]}]}):
+        assert [*textfile.of_starts(CHAT, broken)] == []
+
+
 def test_the_last_drift_check() -> None:
     night = {"at": "2026-11-23T09:00:00Z", "hosts": {"titan": {"error": 2, "warning": 0}}}
     found = {(one.name, one.labels.get("severity")): one.value for one in textfile.of_drift({"nights": [night]})}
@@ -344,7 +352,8 @@ def test_what_is_asked_for_is_recorded() -> None:
     )
     made_by_rules = {rule.get("record") for of in rules([SERIES], LIMITS, FORECASTS)["groups"] for rule in of["rules"]}
     assert {*re.findall(r"gb10:[\w:]+", asked)} <= made_by_rules
-    made = {one.name for one in textfile.of_service(CHAT, STATUS | {"tokens_per_s": 1}, NINE)}
+    made = {one.name for one in textfile.of_service(CHAT, STATUS | {"tokens_per_s": 1, "ready_s": 80}, NINE)}
+    made |= {one.name for one in textfile.of_starts(CHAT, {"starts": [{"phases": {"weights": 1}}]})}
     made |= {one.name for one in textfile.gpu("1,1,1,1")}
     made |= {"gb10_memory_floor_bytes", "gb10_memory_guard_bytes", "gb10_fabric_link", "gb10_disk_free_bytes"}
     made |= {"gb10_drift_differences", "gb10_drift_checked_timestamp_seconds", "gb10_machine_ill"}

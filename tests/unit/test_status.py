@@ -67,6 +67,7 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         "unproved": False,
         "taken_back": None,
         "pull": None,
+        "starts": [],
     }
     return found | {key: value for key, value in changes.items() if key in found}
 
@@ -212,6 +213,29 @@ def test_three_hundred_stopped_hosts_are_three_paragraphs_and_three_rows() -> No
 def test_all_well_is_reported_too() -> None:
     both = {("spark-2", "pair"): rank(), ("spark-3", "pair"): rank(1)}
     assert status_table(PLAN, ["pair"], both, {}).endswith("no problems")
+
+
+def began(at: str, seconds: float, **phases: float) -> dict[str, Any]:
+    return {"began": at, "caches": None, "seconds": seconds, "phases": phases}
+
+
+@pytest.mark.parametrize(
+    ("last", "shown"),
+    [
+        (began("2026-11-21T18:58:30+00:00", 91, weights=60, graphs=20), "started in 91 s: weights 60, graphs 20 s"),
+        (began("2026-11-21T17:58:30+00:00", 91, weights=60), ""),  # it has started again by itself since
+        (began("0000-00-00T99:99:99+00:00", 91, weights=60), ""),
+    ],
+)
+def test_the_last_start_stands_below_the_table_by_phase(last: dict[str, Any], shown: str) -> None:
+    usual = began("2026-11-20T18:58:30+00:00", 40, weights=20)
+    text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank(starts=[usual, last])}, {})
+    assert ("pair on spark-2: " + shown in text) if shown else ("started in" not in text)
+    slow = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank(starts=[usual, usual, last | {"seconds": 91}])}, {})
+    assert ("its last start took 91 s, 60 of them weights; the median of 2 before is 40" in slow) == bool(shown)
+    assert "started in" not in status_table(
+        PLAN, ["pair"], {("spark-2", "pair"): rank(state="loading", starts=[last])}, {}
+    )
 
 
 def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:

@@ -61,6 +61,7 @@ MODELS = f"{STATE}/hf"  # HF_HOME: the standard cache layout, with hub/ below
 # Hugging Face caches that models are taken from, where root alone can write them: their content is trusted.
 CACHES = ("/root/.cache/huggingface/hub",)
 OVERLAYS = f"{STATE}/overlays"  # small files mounted over those of images and models, by service
+STARTS = f"{STATE}/starts"  # the last starts of each service by phase, by the same key
 BOOTS = f"{STATE}/boots"  # what starts have shown, by `_engines.memory.boots.boot_key`
 CATALOGUES = f"{STATE}/catalogues"  # what images of unknown build hold, by `_engines.observed.image_key`
 COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer build, by service and image

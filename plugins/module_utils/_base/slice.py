@@ -395,6 +395,13 @@ class Question(TypedDict):
     times: int
 
 
+class StartsKept(Observation):
+    """Where the last starts are kept, and of what they are."""
+
+    image: str
+    model: str
+
+
 class Proof(TypedDict):
     """What is asked of the endpoint, and what its start is compared with. ca, names: of one with TLS."""
 
@@ -412,6 +419,7 @@ class Proof(TypedDict):
     memory_total_bytes: int
     requested_bytes: int | None
     boots: Observation
+    starts: StartsKept
     expected: Expected
 
 

@@ -7,7 +7,8 @@ is the same, so that no boot makes the next run change something.
 ``boots/<host>/<key>.json``: a start's record (`_engines.memory.boots.RECORD`). ``catalogues/<host>/<image>.json``:
 ``{version, catalogue}`` of an image whose vLLM the recipe doesn't name, as `gb10.fleet.vllm_catalogue_info` read it
 there. ``speeds/<host>/<key>.json``: a service's benchmarks (`data/forms/speed_record.yml`), by the key of its
-boots. What a host has shown counts for the services whose head it is, and for no other: it may have been taken over.
+boots. ``starts/<host>/<key>.json``: its last starts by phase (`kept_starts` of `data/forms/verify.yml`), by that key.
+What a host has shown counts for the services whose head it is, and for no other: it may have been taken over.
 """
 
 import json
@@ -22,6 +23,7 @@ from .._base.place import Place
 from .._base.received import LINE
 from .._base.schema import Spec, check
 from .memory.boots import RECORD
+from .starts import RECORD as STARTS
 from .vllm.catalogue.releases import STORED, Catalogue
 
 # Ansible reads no hidden folder as an inventory, whatever its configuration: what hosts say must not become hosts.
@@ -33,19 +35,25 @@ CATALOGUE: Spec = {
         "catalogue": {**STORED, "required": True},
     },
 }
-_SPECS: Mapping[str, Spec] = {"boot": RECORD, "catalogue": CATALOGUE, "speed": forms("speed_record")["record"]}
+_SPECS: Mapping[str, Spec] = {
+    "boot": RECORD,
+    "catalogue": CATALOGUE,
+    "speed": forms("speed_record")["record"],
+    "start": STARTS,
+}
 _MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Observed:
-    """boots: by host, then by `_engines.memory.boots.boot_key`. catalogues: by host, then by `image_key`. speeds: by
-    host, then by `boot_key`. findings: on files of no use."""
+    """boots: by host, then by `_engines.memory.boots.boot_key`. catalogues: by host, then by `image_key`. speeds,
+    starts: by host, then by `boot_key`. findings: on files of no use."""
 
     boots: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     catalogues: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     speeds: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    starts: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     def catalogue(self, host: str, image: Mapping[str, object]) -> Mapping[str, Any]:
         """What this host has shown of an image; empty for nothing."""
@@ -69,10 +77,10 @@ def require_observed(kind: str, content: object) -> None:
 def read_observed(folder: Path) -> Observed:
     """Everything below ``folder/.fleet/observed``; a file that can't be used is a finding and is left out."""
     findings: list[Finding] = []
-    boots, catalogues, speeds = (_by_host(folder / FOLDER / f"{kind}s", kind, findings) for kind in _SPECS)
+    boots, catalogues, speeds, starts = (_by_host(folder / FOLDER / f"{kind}s", kind, findings) for kind in _SPECS)
     for path in sorted((folder / FOLDER / "catalogues").glob("*.json")):
         findings.append(_unusable(path, "one host's word on an image of all, of an earlier release of the collection"))
-    return Observed(boots, catalogues, tuple(findings), speeds)
+    return Observed(boots, catalogues, tuple(findings), speeds, starts)
 
 
 def _by_host(folder: Path, kind: str, findings: list[Finding]) -> dict[str, dict[str, Mapping[str, Any]]]:

@@ -3,7 +3,8 @@
 
 Standard library only, Python 3.11: the role `monitoring` copies this file to each host. FILE is the plan's
 (`_monitoring.plan`): ``{textfile, interval_s, floor_bytes, guard_bytes, services: [{name, rank, status_file,
-high_bytes}], interfaces, paths, drift}``.
+high_bytes,
+starts_file}], interfaces, paths, drift}``.
 """
 
 import json
@@ -61,6 +62,7 @@ _FIGURES = {
     "starts_left": "gb10_service_starts_left",
     "strikes": "gb10_service_strikes",
     "cache_drops": "gb10_service_cache_drops",
+    "ready_s": "gb10_service_ready_seconds",
     "tokens_per_s": "gb10_service_tokens_per_second",
 }
 _PATIENCE_S = 10
@@ -157,6 +159,18 @@ def of_service(planned: Mapping[str, Any], status: Mapping[str, Any] | None, now
         yield Sample("gb10_service_status_age_seconds", max(0.0, now - at), labels)
 
 
+def of_starts(planned: Mapping[str, Any], kept: object) -> Iterator[Sample]:
+    """The last start that was proved, by phase (`_operations.verify.starts`)."""
+    starts = kept.get("starts") if isinstance(kept, dict) else None
+    last = starts[-1] if isinstance(starts, list) and starts else None
+    phases = last.get("phases") if isinstance(last, dict) else None
+    for phase, took in list(phases.items())[:_MOST_ILLS] if isinstance(phases, dict) else ():
+        value = _number(took)
+        if value is not None:
+            labels = {"service": str(planned["name"]), "rank": str(planned["rank"]), "phase": str(phase)[:_MOST_WORDS]}
+            yield Sample("gb10_service_start_phase_seconds", value, labels)
+
+
 def _seconds(written: object) -> float | None:
     try:
         return datetime.fromisoformat(str(written).replace("Z", "+00:00")).timestamp()
@@ -232,6 +246,7 @@ def samples(plan: Mapping[str, Any], kernel: Kernel | None = None) -> Iterator[S
     for service in plan["services"]:
         found = _json(service["status_file"])
         yield from of_service(service, found if isinstance(found, dict) else None, time.time())
+        yield from of_starts(service, _json(service.get("starts_file") or os.devnull))
     for interface in plan["interfaces"]:
         carrier = _read(f"/sys/class/net/{interface}/carrier").strip()
         yield Sample("gb10_fabric_link", float(carrier == "1"), {"device": interface})

@@ -156,6 +156,11 @@ def _proof(service: Decided, host: str, inventory: str) -> Proof:
         "memory_total_bytes": plan["boot"]["memory_total_bytes"],
         "requested_bytes": plan["boot"]["requested_bytes"],
         "boots": slices.observation(layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
+        "starts": {
+            **slices.observation(layout.STARTS, f"starts/{host}", plan["boot"]["key"]),
+            "image": placed.image["digest"] or placed.image["reference"],
+            "model": placed.model["repository"],
+        },
         "expected": _expected(
             plan["kv"], placed.image["release"], placed.engine.cold_bytes(placed.config, service.ranks[0].flags)
         ),

@@ -17,6 +17,7 @@ from ..._host.probe.system import memory_bytes
 from ..._subjects.services.reading import read_taken_back
 from ..._subjects.services.taken_back import words
 from .service import changed_by, document, silence, supervisor_status, unit_state
+from .starts import read_kept
 
 SERVING, _STOPPED, _FROZEN = "serving", "stopped", "frozen"
 _PREPARING, _DRAINING = "preparing", "draining"
@@ -32,8 +33,9 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
     """The rank of each of ``hosts.<host>.services`` with what its host says of it.
 
     unit: as systemd says. supervisor: what `supervisor_status` finds. definition: of the file that it goes by; wanted:
-    the plan's. endpoint: how that file says a head is reached, None of the others. unproved: a rollout that was cut
-    off keeps what it went by before. taken_back: what a rollout has of it. memory: the host's.
+    the plan's. starts: the last ones that a head's host keeps. endpoint: how that file says a head is reached, None of
+    the others. unproved: a rollout that was cut off keeps what it went by before. taken_back: what a rollout has of it.
+    memory: the host's.
     docker: whether its unit is active.
     """
     docker = unit_state(run, DOCKER)["active"] == "active"
@@ -52,6 +54,7 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
             "taken_back": read_taken_back(service["name"]),
             "wanted": service["definition"],
             "memory": memory,
+            "starts": read_kept(service["proof"]["starts"]["path"]) if service.get("proof") else [],
             "docker": docker,
             "pull": pull,
         }

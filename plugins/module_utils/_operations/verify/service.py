@@ -18,6 +18,7 @@ from ..._on_host.rank.client import Reply, fetch, trusting
 from ..._on_host.rank.endpoint import judged
 from ..._on_host.rank.listener import stranger
 from ..._subjects.tls.clients_view import refused_at
+from .starts import read_starts
 
 _UNIT_FIELDS = (
     *("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp"),
@@ -168,4 +169,5 @@ def read_service(run: Run, service: Mapping[str, Any], key: str) -> dict[str, An
         "reply": reply,
         "memory_total_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "log": boot_log(run, service["unit"], state["invocation"]),
+        "starts": read_starts(run, service["unit"], service["rows"], proof["starts"]["path"]) if serves else [],
     }

@@ -23,6 +23,7 @@ from ..._base.sizes import duration, size
 from ..._base.slice import ExampleRequest, ServiceSlice
 from ..._base.subject import PreflightContext
 from ..._engines.speed.served import expected_total
+from ..._engines.starts import is_current, last_words, slow_start
 from ..._subjects.health.subject import HEALTH
 from ..._subjects.system.next_boot import judged
 from .gateway import model_rows
@@ -78,8 +79,10 @@ def end_table(
                 answers.append(f"{name}: clients trust the CA in {here['tls']['ca']}")
             if proof and proof["answer"]:
                 command = command or (_gateway_curl(front) if front else _curl(service, here))
-            if proof and proof["comparison"]:
-                answers.append(f"{name} on {host}: {proof['comparison']}")
+            if proof:
+                answers += [
+                    f"{name} on {host}: {words}" for words in (proof["comparison"], proof.get("start")) if words
+                ]
     answers += [*_gateway_answers(plan["gateway"], proved), *_client_answers(plan["clients"], clients)]
     others = [{"host": host, "service": name, "state": word} for (host, name), word in sorted((removed or {}).items())]
     seen = {row["host"] for row in (*(row for row, _seen in rows), *others)}
@@ -210,6 +213,7 @@ def status_table(
     `machine_shown`, by host.
     """
     rows: list[tuple[dict[str, str], bool]] = []
+    started: list[str] = []
     lines = [(host, reason) for host, why in stopped.items() for reason in _reasons(*why)]
     for name in services:
         for number, host in enumerate(plan["services"][name]["hosts"]):
@@ -219,6 +223,9 @@ def status_table(
             if rank and row["tokens/s"] != "-":
                 row["tokens/s"] += _of_expected(plan["services"][name]["speed"], rank["supervisor"])
             rows.append((row, (host, name) in ranks))
+            starts = _current_starts(rank) if rank else []
+            started += [f"{name} on {host}: {words}" for words in (last_words(starts),) if words]
+            lines += [(host, finding.sentence()) for finding in slow_start(name, starts)]
             lines += [(host, sentence) for sentence in sentences]
     lines += [(host, problem) for host, problems in frozen.items() for problem in problems]
     lines += [(host, problem) for host, gateway in gateways.items() for problem in gateway["problems"]]
@@ -232,7 +239,7 @@ def status_table(
     ]
     below = "\n".join(_paragraphs(plan, lines)) or "no problems"
     shown = (_few(rows, "health"), [row for _host, row in sorted(machines.items())], behind, used)
-    parts = (*(table(part) for part in shown if part), below)
+    parts = (*(table(part) for part in shown if part), "\n".join(started), below)
     return "\n\n".join(part for part in parts if part)
 
 
@@ -251,6 +258,12 @@ def machine_shown(plan: Plan, host: str, state: State) -> tuple[dict[str, str], 
         "starts of 30 days": "-" if boots is None else f"{len(boots)}, {cut} cut off",
     }
     return row, [judged(look, problem).sentence() for problem in HEALTH.obstacles(look)]
+
+
+def _current_starts(rank: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The starts that a host keeps of its rank, where the last of them is that of what serves now."""
+    starts, since = rank.get("starts") or [], (rank["supervisor"] or {}).get("since")
+    return starts if health(rank) == SERVING and is_current(starts, since) else []
 
 
 def _of_expected(speed: ServiceSpeed | None, supervisor: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ def shown_slice(slice_: Slice, guard_bytes: int, inventory: str) -> MonitoringPa
                 "name": service["name"],
                 "rank": service["rank"],
                 "status_file": service["status_file"],
+                "starts_file": service["proof"]["starts"]["path"] if service["proof"] else "",
                 "high_bytes": from_plan(service["supervisor"]).guard.high_bytes,
             }
             for service in slice_["services"]

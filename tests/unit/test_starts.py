@@ -1,0 +1,217 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The phases of a start, in recorded logs of each engine, in hostile ones, and in what a host keeps."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.starts import (
+    CAUSES,
+    PHASES,
+    last_words,
+    rows,
+    slow_start,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.starts import read_kept, read_starts, starts
+
+LOGS = Path(__file__).resolve().parents[1] / "data" / "start_logs"
+EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((LOGS / "phases.yml").read_text("utf-8"))
+
+
+def seconds(line: str) -> float | None:
+    """What the line's own clock shows; llama.cpp counts minutes, seconds, thousandths from its start."""
+    if found := re.match(r"(\d+)\.(\d\d)\.(\d{3})\.\d{3} ", line):
+        return int(found[1]) * 60 + int(found[2]) + int(found[3]) / 1000
+    if found := re.search(r"(?<!\d)(\d\d):(\d\d):(\d\d)(?:[.,](\d{3}))?", line[:60]):
+        return int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3]) + int(found[4] or 0) / 1000
+    return None
+
+
+def recorded(name: str) -> list[tuple[float, str]]:
+    """A recorded log between the lines of a supervisor: it begins with the first line, and answers at the last."""
+    at, lines = 0.0, []
+    for line in (LOGS / f"{name}.log").read_text("utf-8").splitlines():
+        shown = seconds(line)
+        at = at if shown is None else shown
+        lines.append((at, line))
+    first, last = next(at for at, _ in lines if at), lines[-1][0]
+    return [
+        (first, "gb10.fleet: epoch 1: all 1 ranks get ready"),
+        (first, "gb10.fleet: the model loads; that may take as long as something moves"),
+        *[(at or first, line) for at, line in lines],
+        (last, "gb10.fleet: the model answers, 1.0 s after its start"),
+        (last, "gb10.fleet: serving m at http://127.0.0.1:8000"),
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in LOGS.glob("*.log")))
+def test_a_recorded_start_adds_up_by_phase(name: str) -> None:
+    lines = recorded(name)
+    [start] = starts(lines, rows(EXPECTED[name]["engine"]))
+    clock = lines[-1][0] - lines[0][0]
+    assert start["seconds"] == pytest.approx(clock, abs=0.1)
+    assert sum(start["phases"].values()) == pytest.approx(clock, abs=0.5)
+    assert start["phases"].get("other", 0.0) <= 0.05 * clock
+    assert {phase: round(took) for phase, took in start["phases"].items() if took >= 0.5} == EXPECTED[name]["phases"]
+    assert start["caches"] == EXPECTED[name]["caches"]
+    assert set(start["phases"]) <= set(PHASES)
+
+
+OURS = [
+    (10.0, "gb10.fleet: epoch 1: all 1 ranks get ready"),
+    (12.0, "gb10.fleet: the model loads; that may take as long as something moves"),
+    (40.0, "gb10.fleet: the model answers, 28.0 s after its start"),
+    (41.0, "gb10.fleet: serving m at http://127.0.0.1:8000"),
+]
+SPENT = {"container": 2.0, "first answer": 28.0, "warm-up": 1.0}
+
+
+def of(lines: list[tuple[float, str]], engine: str = "vllm") -> list[dict[str, Any]]:
+    return [*starts(lines, rows(engine))]
+
+
+def test_every_engine_has_rows_that_compile_and_name_known_phases() -> None:
+    for engine in ENGINES:
+        for row in rows(engine):
+            assert re.compile(row["line"]).groups <= 1
+            assert {row["of"], row.get("before", "other"), row.get("after", "other")} <= set(PHASES)
+            assert row.get("caches") in (None, "warm", "cold")
+    assert set(CAUSES) == set(PHASES)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([], []),
+        (OURS, [SPENT]),
+        (OURS[1:], []),  # the journal begins in its middle
+        (OURS[:3], []),  # it is on its way
+        ([*OURS[:2], (30.0, "gb10.fleet: the epoch ends: its container ended with status 1"), *OURS[2:]], []),
+        ([*OURS[:2], *((at + 20, text) for at, text in OURS)], [SPENT]),
+        ([*OURS, *((at + 100, text) for at, text in OURS)], [SPENT, SPENT]),
+    ],
+)  # fmt: skip
+def test_only_a_start_that_came_to_its_end_counts(lines: list[tuple[float, str]], expected: list[Any]) -> None:
+    assert [start["phases"] for start in of(lines)] == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Loading weights took 99999999999999999999999999999999999999 seconds",
+        "Loading weights took 1.2.3.4 seconds",
+        "Loading weights took nan seconds",
+        "Loading weights took -5 seconds",
+        "Graph capturing finished in 0 secs, took 0 GiB",
+        "\x1b[31mModel loading took 1 GiB and 3 seconds\x1b[0m",
+        "Capture " + "a " * 20_000 + "cuda graph",
+        "Compiling a graph for " * 2_000,
+    ],
+)
+def test_no_line_of_an_engine_makes_more_or_less_time_than_the_clock(line: str) -> None:
+    for engine in ENGINES:
+        [start] = of([*OURS[:2], (20.0, line), (15.0, line), *OURS[2:]], engine)
+        assert sum(start["phases"].values()) == pytest.approx(31.0, abs=0.3)
+        assert start["seconds"] == 31.0
+
+
+def test_a_clock_that_goes_back_loses_no_second() -> None:
+    [start] = of([*OURS[:2], (30.0, "Loading weights took 5 seconds"), (11.0, "init engine (profile"), *OURS[2:]])
+    assert start["phases"] == {"container": 2.0, "weights": 18.0, "first answer": 10.0, "warm-up": 1.0}
+
+
+def test_what_an_engine_prints_divides_the_time_before() -> None:
+    printed = [(20.0, "Model loading took 1 GiB and 3.0 seconds"), (38.0, "Dynamo bytecode transform time: 4 s")]
+    [start] = of([*OURS[:2], *printed, *OURS[2:]])
+    assert start["phases"] == {
+        "container": 2.0, "program": 5.0, "weights": 3.0, "profiling": 14.0, "compilation": 4.0, "first answer": 2.0,
+        "warm-up": 1.0,
+    }  # fmt: skip
+
+
+JOURNAL = """\
+1764258000.000001 titan gb10-chat[77]: gb10.fleet: epoch 1: all 1 ranks get ready
+-- Boot 0f3e --
+1764258002.5 titan gb10-chat[77]: gb10.fleet: the model loads; that may take as long as something moves
+1764258060.25 titan gb10-chat[77]: (EngineCore pid=17) INFO [core.py:402] Loading weights took 50.0 seconds
+1764258062.5 titan gb10-chat[77]: gb10.fleet: the model answers, 60.0 s after its start
+1764258063.0 titan gb10-chat[77]: gb10.fleet: serving chat at http://127.0.0.1:8000
+"""
+
+
+def test_a_journal_is_read_once_and_kept(tmp_path: Path) -> None:
+    asked: list[list[str]] = []
+
+    def run(words: list[str]) -> tuple[int, str, str]:
+        asked.append(words)
+        return 0, JOURNAL, ""
+
+    kept = tmp_path / "x.json"
+    first = read_starts(run, "gb10-chat.service", rows("vllm"), str(kept))
+    assert first == [
+        {
+            "began": "2025-11-27T15:40:00+00:00",
+            "caches": None,
+            "seconds": 63.0,
+            "phases": {"container": 2.5, "weights": 57.8, "first answer": 2.2, "warm-up": 0.5},
+        }
+    ]
+    assert asked[0][:1] == ["journalctl"] and re.compile(asked[0][-1])
+    old = {"began": "2025-11-20T15:40:00+00:00", "caches": "warm", "seconds": 9.0, "phases": {}}
+    kept.write_text(json.dumps({"service": "chat", "image": "i", "model": "m", "starts": [old, *first]}))
+    assert read_starts(run, "gb10-chat.service", rows("vllm"), str(kept)) == [old, *first]
+    # what the journal has lost stays; a second run changes nothing
+    assert read_starts(lambda _words: (1, "", ""), "gb10-chat.service", rows("vllm"), str(kept)) == [old, *first]
+    require_observed("start", {"service": "chat", "image": "i", "model": "a/b", "starts": [old, *first]})
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"starts": 3}', '{"starts": [3, {"began": 7}]}', "[" * 50_000]
+)
+def test_what_a_host_kept_and_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text)
+    assert read_kept(str(tmp_path / "x.json")) == []
+
+
+def start(seconds: float, caches: str | None = "warm", **phases: float) -> dict[str, Any]:
+    return {"began": "2025-11-27T15:40:00+00:00", "caches": caches, "seconds": seconds, "phases": phases}
+
+
+USUAL = [start(80, weights=40, compilation=20), start(90, weights=42, compilation=22), start(85, weights=41)]
+
+
+@pytest.mark.parametrize(
+    ("starts_", "phase"),
+    [
+        ([], None),
+        ([start(900)], None),
+        (USUAL, None),
+        ([*USUAL, start(110, weights=70)], None),  # within half as long again
+        ([start(2), start(2), start(20)], None),  # ten times as long, and nobody waits for it
+        ([*USUAL, start(300, "cold", weights=41, compilation=230)], "compilation"),
+        ([*USUAL, start(300, weights=250, compilation=20)], "weights"),
+        ([*USUAL, start(300)], "other"),
+        ([*USUAL, start(300, **{"first answer": 200.0, "somebody's": 9.0})], "first answer"),
+    ],
+)
+def test_a_slow_start_is_named_by_its_phase_and_the_usual_cause(starts_: list[Any], phase: str | None) -> None:
+    found = [*slow_start("chat", starts_)]
+    assert [finding.rule for finding in found] == ([] if phase is None else ["start-slow"])
+    if phase is not None:
+        assert f"of them {phase}; the median of 3 before is 85" in found[0].found
+        assert found[0].reason.endswith(CAUSES[phase])
+
+
+def test_the_last_start_in_a_few_words() -> None:
+    assert last_words([]) == ""
+    last = start(83.4, "cold", weights=40.2, compilation=22.0, graphs=0.4, **{"\x1b[2J": 9.0})
+    assert last_words([start(5), last]) == "started in 83 s, with cold caches: weights 40, compilation 22 s"
