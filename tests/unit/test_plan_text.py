@@ -139,7 +139,7 @@ def test_the_page_begins_with_a_table_of_the_services() -> None:
         "first start",
         "what to do",
     ]
-    assert re.fullmatch(r"a +a +yes +8\.0 x 262,144 +\d+\.\d GiB +2\d\.\d GiB +up to 30 min +nothing", first)
+    assert re.fullmatch(r"a +a +yes +8\.0 x 262,144 +\d+\.\d GiB +2\d\.\d GiB +\d to \d\d min +nothing", first)
     assert re.fullmatch(r"b +b +yes +- +\d+\.\d GiB +\d+\.\d MiB +up to 30 min +nothing", second)
     assert text.index("findings: ") < text.index("service a: ")
     assert [row["service"] for row in plan["summary"]] == ["a", "b"]

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,13 @@ import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.starts import (
+    BOOTS,
     CAUSES,
     PHASES,
+    Expected,
+    forecast,
     last_words,
+    of_class,
     rows,
     slow_start,
 )
@@ -215,3 +221,72 @@ def test_the_last_start_in_a_few_words() -> None:
     assert last_words([]) == ""
     last = start(83.4, "cold", weights=40.2, compilation=22.0, graphs=0.4, **{"\x1b[2J": 9.0})
     assert last_words([start(5), last]) == "started in 83 s, with cold caches: weights 40, compilation 22 s"
+
+
+# The forecast --------------------------------------------------------------------------------------------------------
+
+
+def without(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return [other for other in BOOTS if other is not row]
+
+
+def test_published_starts_lie_within_what_the_others_forecast() -> None:
+    """Each start by all others: docs/explanation/starts.md has these figures."""
+    whole = [row for row in BOOTS if "seconds" in row]
+    expected = [of_class(row["gb"], row["loader"], row["caches"], without(row)) for row in whole]
+    inside = [one.low <= row["seconds"] <= one.high for one, row in zip(expected, whole, strict=True) if one]
+    errors = [max(row["seconds"] / m, m / row["seconds"]) for one, row in zip(expected, whole, strict=True) if one
+              for m in [math.sqrt(one.low * one.high)]]  # fmt: skip
+    assert (sum(inside), len(inside)) == (11, 13)
+    assert statistics.median(errors) == pytest.approx(1.31, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("gb", "loader", "caches", "known"),
+    [
+        (19.0, "lazy", "cold", True),
+        (80.0, "direct", "warm", True),
+        (0.4, "lazy", "cold", False),  # far from all that were published
+        (900.0, "lazy", "cold", False),
+        (19.0, "direct", "tepid", False),
+    ],
+)
+def test_a_start_like_no_published_one_is_not_forecast(gb: float, loader: str, caches: str, known: bool) -> None:
+    found = of_class(gb, loader, caches)
+    assert (found is not None) == known
+    if found:
+        assert 0 < found.low < found.high
+        more = of_class(gb * 1.5, loader, caches)
+        assert more and more.low > found.low and more.high > found.high
+
+
+def test_lazy_loading_and_cold_caches_take_longer() -> None:
+    for gb in (10.0, 40.0, 100.0):
+        lazy, direct = (of_class(gb, loader, "warm") for loader in ("lazy", "direct"))
+        cold = of_class(gb, "direct", "cold")
+        assert lazy and direct and cold and lazy.high > direct.high and cold.low > direct.low
+
+
+def record(*seconds: float, image: str = "i", model: str = "m") -> dict[str, Any]:
+    return {"service": "chat", "image": image, "model": model, "starts": [start(took) for took in seconds]}
+
+
+UNSEEN = Expected(1, 2, "by its class")
+
+
+@pytest.mark.parametrize(
+    ("kept_", "low", "high", "basis"),
+    [
+        ({}, 1, 2, "by its class"),
+        ({"titan": {"k": record(100, 80)}}, 64, 130, "by its last 2 on titan"),
+        ({"titan": {"k": record()}}, 1, 2, "by its class"),
+        ({"cedar": {"k": record(500, 80)}}, 300, 800, "by those of this image and model on cedar"),
+        ({"cedar": {"k": record(500)}, "oak": {"x": record(5)}}, 300, 800, "by those of this image and model on cedar"),
+        ({"titan": {"other": record(50)}}, 30, 80, "by those of this image and model on titan"),
+        ({"cedar": {"k": record(500, image="j")}}, 1, 2, "by its class"),
+        ({"cedar": {"k": record(500, model="n")}}, 1, 2, "by its class"),
+    ],
+)  # fmt: skip
+def test_what_was_seen_comes_before_the_class(kept_: dict[str, Any], low: float, high: float, basis: str) -> None:
+    found = forecast(kept_, "titan", "k", "i", "m", UNSEEN)
+    assert found and (found.low, found.high, found.basis) == (pytest.approx(low), pytest.approx(high), basis)

@@ -52,6 +52,8 @@ class SummaryRow(TypedDict):
     decode: float | None
     download_bytes: int | None
     first_start_s: float | None
+    start_s: list[int] | None
+    start_by: str | None
     start_limit_s: int | None
     errors: int
     warnings: int
@@ -173,6 +175,8 @@ class Boot(TypedDict):
 class Costs(TypedDict):
     download_bytes: int | None
     first_start_s: float | None
+    start_s: list[int] | None
+    start_by: str | None
     start_limit_s: int
 
 

@@ -2,8 +2,10 @@
 """What is known of starts: the lines that end their phases, what a host keeps, and which one was slow."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from statistics import median
+from math import exp, log, sqrt
+from statistics import fmean, median, stdev
 from typing import Any
 
 from .._base import worded
@@ -19,6 +21,14 @@ RECORD = forms("verify")["kept_starts"]
 # Slow is what takes longer than usual by both; of fewer starts nothing is usual.
 _TIMES, _MORE_S, _LIKE = 1.5, 30.0, 2
 _NEAR_S = 60.0
+BOOTS: Sequence[Mapping[str, Any]] = _DATA["boots"]
+LOADERS: Mapping[str, str] = _DATA["loaders"]
+# Around what was seen of the same service on its host, and of one like it elsewhere; how far beyond the published sizes
+# another is like them.
+_CLOSE, _LIKE_IT, _SIZES = (0.8, 1.3), (0.6, 1.6), (0.25, 2.0)
+# How what was seen in this fleet is named, which tells more than what a recipe has of others.
+SEEN = ("by its last", "by those of this image and model on")
+_LEAST_REST_S, _EIGHT_OF_TEN, _ONE_WIDE = 15.0, 1.28, 3.0
 Start = Mapping[str, Any]
 
 
@@ -77,3 +87,69 @@ def slow_start(service: str, starts: Sequence[Start]) -> Iterator[Finding]:
 
 def _usual(starts: Sequence[Start], phase: str) -> float:
     return median(float(start["phases"].get(phase, 0.0)) for start in starts)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Between how many seconds a start lies, eight of ten times, and what that rests on."""
+
+    low: float
+    high: float
+    basis: str
+
+
+def forecast(
+    kept: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    host: str,
+    key: str,
+    image: str,
+    model: str,
+    unseen: Expected | None,
+) -> Expected | None:
+    """How long the next start of a service takes: by what it has shown on its host, else by what others of its image
+    and model have shown, else what holds for its class. kept: `RECORD` by host and key. unseen: of `of_class`."""
+    own = [start["seconds"] for start in kept.get(host, {}).get(key, {}).get("starts", ())]
+    if own:
+        return Expected(_CLOSE[0] * min(own), _CLOSE[1] * max(own), f"{SEEN[0]} {len(own)} on {host}")
+    like = {
+        (other, name): record["starts"][0]["seconds"]
+        for other, records in kept.items()
+        for name, record in records.items()
+        if record["starts"] and (record["image"], record["model"]) == (image, model)
+    }
+    # the same options tell more than others with the same image
+    same = {place: took for place, took in like.items() if place[1] == key} or like
+    if same:
+        hosts = ", ".join(sorted({other for other, _ in same}))
+        return Expected(_LIKE_IT[0] * min(same.values()), _LIKE_IT[1] * max(same.values()), f"{SEEN[1]} {hosts}")
+    return unseen
+
+
+def of_class(gb: float, loader: str, caches: str, boots: Sequence[Mapping[str, Any]] = BOOTS) -> Expected | None:
+    """A start that nobody has seen yet. gb: of weights that a host reads, in 10^9 bytes. loader: lazy or direct.
+    caches: of compiled code, warm or cold. None where no published start is like it."""
+    seconds_a_gb = {
+        kind: [row["weights"] / row["gb"] for row in boots if row["loader"] == kind and "weights" in row]
+        for kind in ("lazy", "direct")
+    }
+    sizes = [row["gb"] for row in boots]
+    if not all(seconds_a_gb.values()) or not _SIZES[0] * min(sizes) <= gb <= _SIZES[1] * max(sizes):
+        return None
+    usual = {kind: exp(fmean(map(log, found))) for kind, found in seconds_a_gb.items()}
+    rest = [
+        max(_LEAST_REST_S, row["seconds"] - row.get("weights", usual[row["loader"]] * row["gb"]))
+        for row in boots
+        if row.get("caches") == caches and "seconds" in row
+    ]
+    if len(rest) < _LIKE:
+        return None
+    parts = [_spread([each * gb for each in seconds_a_gb[loader]]), _spread(rest)]
+    low, high = (sum(part[side] for part in parts) for side in (0, 1))
+    return Expected(low, high, f"by {len(rest) + len(seconds_a_gb[loader])} published starts")
+
+
+def _spread(found: Sequence[float]) -> tuple[float, float]:
+    """Between which eight of ten lie, for figures whose logarithms are spread evenly around a mean."""
+    logs = [*map(log, found)]
+    wide = _EIGHT_OF_TEN * stdev(logs) * sqrt(1 + 1 / len(logs)) if len(logs) > 1 else log(_ONE_WIDE)
+    return exp(fmean(logs) - wide), exp(fmean(logs) + wide)

@@ -344,7 +344,9 @@ def _decide(
         "status": placed.recipe["status"]["state"],
         "reported": _reported(placed),
         "measured": placed.recipe["measured"],
-        "costs": costs(placed, placed.recipe["startup_limit_s"] or fact("limits", "startup_limit_s")),
+        "costs": costs(
+            placed, values, sizing.key, observed, placed.recipe["startup_limit_s"] or fact("limits", "startup_limit_s")
+        ),
         "hosts": [host.name for host in placed.hosts],
         "endpoint": placed.client_url,
         "served_name": configured.served_name,

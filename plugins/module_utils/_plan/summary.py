@@ -7,9 +7,13 @@ from typing import Any, cast
 from .._base.plan import Plan, ServicePlan, SummaryRow
 from .._base.sizes import gib
 from .._engines.declaration import DraftData, ModelData
+from .._engines.observed import Observed
 from .._engines.placed import Placed
+from .._engines.starts import LOADERS, Expected, forecast, of_class
 
 _SHORT = ("memory-tight", "memory-pool-small")
+# Of no other engine are enough starts published.
+_PUBLISHED = "vllm"
 _START = "start"  # what a recipe calls a measured start
 
 
@@ -20,7 +24,8 @@ def summary(plan: Plan, declared: Mapping[str, Mapping[str, object]]) -> list[Su
     tight, no, unknown or refused; requests: of full length at once, context: their tokens, both None where that isn't
     known; free_bytes: what is expected to be left of its fullest host, or None; download_bytes: of weights, None where
     that isn't known; decode: tokens a second that one request should get;
-    first_start_s: as somebody has measured it, or None; start_limit_s; errors, warnings: how many
+    first_start_s: as somebody has measured it, or None; start_s: between how many it lies, by start_by, or None;
+    start_limit_s; errors, warnings: how many
     ask for something; remedy: of the gravest, or empty}.
     """
     return [cast(SummaryRow, _row(name, plan, settings)) for name, settings in declared.items()]
@@ -42,8 +47,17 @@ def _row(name: str, plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
         "remedy": to_do[0]["remedy"] if to_do else "",
     }
     if service is None:
-        empty = ("requests", "context", "free_bytes", "download_bytes", "first_start_s", "start_limit_s", "decode")
-        return facts | dict.fromkeys(empty)
+        empty = (
+            "requests",
+            "context",
+            "free_bytes",
+            "download_bytes",
+            "first_start_s",
+            "start_s",
+            "start_by",
+            "start_limit_s",
+        )
+        return facts | dict.fromkeys((*empty, "decode"))
     kv, lines = service["kv"], [plan["hosts"][host]["memory"][name] for host in hosts]
     return facts | {
         "requests": kv["max_concurrency"],
@@ -78,16 +92,33 @@ def _fits(
     return "yes" if service["kv"]["tokens"] or not service["kv"]["has_cache"] else "unknown"
 
 
-def costs(placed: Placed, start_limit_s: int) -> dict[str, Any]:
-    """What a first run of a service costs: {download_bytes, first_start_s, start_limit_s}, None where not known."""
+def costs(
+    placed: Placed, flags: Mapping[str, object], key: str, observed: Observed, start_limit_s: int
+) -> dict[str, Any]:
+    """What a first run of a service costs: {download_bytes, first_start_s, start_s, start_by, start_limit_s}, None
+    where not known. key: under which its starts are kept."""
     models: list[ModelData | DraftData] = [placed.model, *([placed.model["draft"]] if "draft" in placed.model else [])]
     shown = [gib(row["weights_gib"]) * row["hosts"] for row in placed.recipe["memory"].get("calibrations", [])]
     fetched = [model["weights_bytes"] for model in models if model.get("source", "hub") == "hub"]
     if fetched and fetched[0] is None and shown:
         fetched[0] = shown[0]
     starts = [row["value"] for row in placed.recipe["measured"] if row["what"] == _START and row["unit"] == "s"]
+    read = None if None in fetched else sum(size or 0 for size in fetched)
+    image = placed.image["digest"] or placed.image["reference"]
+    unseen = _of_class(placed, flags, read, shown[0] if shown else None)
+    expected = forecast(observed.starts, placed.head.name, key, image, placed.model["repository"], unseen)
     return {
-        "download_bytes": None if None in fetched else sum(fetched),
+        "download_bytes": read,
         "first_start_s": max(starts, default=None),
+        "start_s": [round(expected.low), round(expected.high)] if expected else None,
+        "start_by": expected.basis if expected else None,
         "start_limit_s": start_limit_s,
     }
+
+
+def _of_class(placed: Placed, flags: Mapping[str, object], fetched: int | None, shown: int | None) -> Expected | None:
+    """A first start by its kind. shown: bytes of all ranks that a start has shown; files of the owner have no size."""
+    size, loader = fetched or shown, LOADERS.get(str(flags.get("load-format") or "auto"))
+    if placed.engine.spec.name != _PUBLISHED or not size or loader is None:
+        return None
+    return of_class(size / 1e9 / len(placed.hosts), loader, "warm" if flags.get("enforce-eager") else "cold")

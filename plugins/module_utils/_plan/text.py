@@ -30,6 +30,7 @@ from .._base.report import table
 from .._base.sizes import size
 from .._base.slice import Interface, MemoryLine, ServiceSlice, Slice
 from .._engines.registry import ENGINES
+from .._engines.starts import SEEN
 from .._stores.lock.file import NAME
 from .container import docker_exec, docker_run
 
@@ -40,6 +41,7 @@ _LABELS = ("found", "expected", "reason", "remedy", "source")
 _MOST_PLACES = 6
 _TO_DO = "what to do"
 _UNPINNED = f"kept in {NAME} as the first run brings it"
+_BRIEF_S = 180  # a start under it is shown in seconds
 _WIDE = 110  # columns that the whole table needs
 _WORST_FIRST: tuple[Severity, ...] = ("error", "warning", "hint")
 _STATES: Mapping[str, str] = data_table("recipe_states")
@@ -128,8 +130,16 @@ def _download(row: SummaryRow) -> str:
 def _start(row: SummaryRow) -> str:
     if row["start_limit_s"] is None:
         return "-"
-    measured = row["first_start_s"]
-    return f"up to {row['start_limit_s'] // 60} min" if measured is None else f"about {-(-measured // 60):.0f} min"
+    measured, between = row["first_start_s"], row["start_s"]
+    if measured is not None and not (row["start_by"] or "").startswith(SEEN):
+        return f"about {-(-measured // 60):.0f} min"
+    if between is None:
+        return f"up to {row['start_limit_s'] // 60} min"
+    return _between(*between)
+
+
+def _between(low: int, high: int) -> str:
+    return f"{low} to {high} s" if high < _BRIEF_S else f"{low // 60} to {-(-high // 60)} min"
 
 
 def _to_do(row: SummaryRow) -> str:
@@ -220,6 +230,8 @@ def _service(name: str, plan: Plan, hosts: Sequence[str], width: int) -> Iterato
     yield f"TLS        {_tls(name, plan['hosts'][service['hosts'][0]]['services'])}"
     yield from _recipe(service, width)
     yield _image(service["image"], ENGINES[service["engine"]].spec.title)
+    if between := service["costs"]["start_s"]:
+        yield f"start      {_between(*between)}, {service['costs']['start_by']}"
     yield from _cache(service["kv"], width)
     here = [host for host in service["hosts"] if host in hosts]
     for host in here:
