@@ -120,6 +120,7 @@ IO = {
     "_operations/verify/asked.py": "asks an endpoint, word by word",
     "_operations/verify/ranks.py": "reads the supervisors' files",
     "_operations/verify/service.py": "reads the supervisors' files",
+    "_operations/verify/starts.py": "reads what a host keeps of starts",
     "_subjects/firewall/reading.py": "reads the host's rules",
     "_subjects/clients/declared.py": "reads whether the clients' keys and secrets are on the controller",
     "_subjects/phoenix/declared.py": "reads whether the key is on the controller",

@@ -106,7 +106,7 @@ def test_every_engine_has_rows_that_compile_and_name_known_phases() -> None:
         ([*OURS, *((at + 100, text) for at, text in OURS)], [SPENT, SPENT]),
     ],
 )  # fmt: skip
-def test_only_a_start_that_came_to_its_end_counts(lines: list[tuple[float, str]], expected: list[Any]) -> None:
+def test_only_a_start_with_its_end_counts(lines: list[tuple[float, str]], expected: list[Any]) -> None:
     assert [start["phases"] for start in of(lines)] == expected
 
 

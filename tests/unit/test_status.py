@@ -227,7 +227,7 @@ def began(at: str, seconds: float, **phases: float) -> dict[str, Any]:
         (began("0000-00-00T99:99:99+00:00", 91, weights=60), ""),
     ],
 )
-def test_the_last_start_stands_below_the_table_by_phase(last: dict[str, Any], shown: str) -> None:
+def test_the_last_start_is_below_the_table_by_phase(last: dict[str, Any], shown: str) -> None:
     usual = began("2026-11-20T18:58:30+00:00", 40, weights=20)
     text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank(starts=[usual, last])}, {})
     assert ("pair on spark-2: " + shown in text) if shown else ("started in" not in text)
