@@ -135,11 +135,11 @@ def task_names() -> Iterator[str]:
 
 
 def descriptions() -> Iterator[str]:
-    """Of plugins and roles, with their options and results."""
+    """Of plugins, roles and the steps of our own playbooks, with their options and results."""
     for path in sorted((ROOT / "plugins").glob("*/*.py")):
         for block in re.findall(r'^(?:DOCUMENTATION|RETURN) = r?"""\n(.*?)^"""', path.read_text("utf-8"), re.M | re.S):
             yield from _described(yaml.safe_load(block))
-    for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
+    for path in sorted([*ROOT.glob("data/steps.yml"), *ROOT.glob("roles/*/meta/argument_specs.yml")]):
         yield from _described(_yaml(path))
 
 
