@@ -458,6 +458,8 @@ def test_what_a_person_reads() -> None:
     }
     one = Difference("p", "tokens/s", 10, 11, 1.1, 1.05, 1.15, "faster", 0)
     assert comparison([one])[1].split()[-5:] == ["1.100", "1.050", "to", "1.150", "faster"]
+    wide = Difference("p", "tokens/s", 10, 11, 1.1, 0.005, 156.95, "no difference shown", 40)
+    assert "0.005" not in comparison([wide])[1] and "too wide  no difference shown" in comparison([wide])[1]
     none = replace(one, low=0.9, verdict="no difference shown")
     assert verdict_text(none) == "no difference shown, and none of 10 %"
     assert verdict_text(replace(none, rounds=14)) == "no difference shown; 14 rounds of both would show one of 10 %"

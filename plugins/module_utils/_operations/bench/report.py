@@ -13,6 +13,7 @@ from .owner import RELEASE, community_table
 
 # Of a plot, in its own units.
 WIDTH, ROW, LEFT = 640, 26, 170
+_MEANINGLESS = 4
 
 
 def table(run: Mapping[str, Any]) -> list[str]:
@@ -75,11 +76,17 @@ def comparison(found: Sequence[Difference]) -> list[str]:
     rows = [
         [
             *(item.point, item.figure, f"{item.before:.4g}", f"{item.after:.4g}"),
-            *(f"{item.ratio:.3f}", f"{item.low:.3f} to {item.high:.3f}", verdict_text(item)),
+            *(f"{item.ratio:.3f}", _span(item), verdict_text(item)),
         ]
         for item in found
     ]
     return _lines([heads, *rows])
+
+
+def _span(difference: Difference) -> str:
+    """The interval. Its digits mean nothing where its ends lie further apart than `_MEANINGLESS`."""
+    low, high = difference.low, difference.high
+    return f"{low:.3f} to {high:.3f}" if high <= _MEANINGLESS * low else "too wide"
 
 
 def verdict_text(difference: Difference) -> str:
