@@ -57,8 +57,8 @@ the model's folder is not there, or its config or tokenizer can't be read
    does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON|JSONDecode
    Unrecognized model in|Could not locate|untagged enum|ModelWrapper
    (?:load|read|find|pars|convert|instantiat).*(?<!pre-)[Tt]okenizer(?!s? ?(?:class|Backend|\.ggml))
-   did not match any variant|[Cc]an't load (?:the configuration|[\w ]+ for ')|[Uu]nrecognized \w+ processor
-   EOF while parsing|Expecting value: line|config file exists|sentencepiece|tiktoken
+   did not match any variant|load image_processor|[Cc]an't load (?:the configuration|[\w ]+ for ')
+   [Uu]nrecognized \w+ processor|EOF while parsing|Expecting value: line|config file exists|sentencepiece|tiktoken
    model.*(?:path|folder|directory).*(?:not exist|not found)|Found 0 files
 it asks the hub for a model, and does not reach it -> name models by what the recipe brings; site.yml fetches them
    LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg|gated repo
@@ -73,7 +73,8 @@ the image has no kernel for this GPU -> take an image that is built for GB10 (sm
    CUDA capability|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources|out of resource: shared memory|NoKernel
    [Nn]o valid .*(?:kernel|backend)|requires? (?:GPUs? with )?(?:SM|sm)|for Blackwell|supported in this arch
    Invalid thread config|No \w+ (?:MoE )?backend|op not supported|No operator found|device with capability|PassManager
-   compiled with any CUDA arch|arch=\d|invalid device function|device capability|MLIRError|allocator was set
+   compiled with any CUDA arch|arch=\d|invalid device function|device capability|MLIRError|allocator was set|ScaledMM
+   (?:on|for) (?:your|this|the current) (?:device|GPU)|[Mm]inimum capability|(?:Blackwell|Hopper) arch
 the image is for another kind of processor -> take an image for arm64
    exec format error|linux/arm64|host platform|Illegal instruction
 the NVIDIA driver was updated under the running kernel
@@ -86,15 +87,15 @@ Docker can't give the container the GPU
 the engine sees no GPU that it can use
 -> see what `ansible-playbook gb10.fleet.doctor` says of its driver; restart the host unless it shows restart-known-bad
    driver version is insufficient|NVIDIA driver|No CUDA (?:GPUs|devices)|no CUDA-capable device|infer device type
-   is/are busy|available devices: 0|not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)
-   NVMLError|NVML|CUDA initialization|No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available
-   invalid device ordinal|system has unsupported
+   is/are busy|available devices: 0|not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)|NVML
+   CUDA initialization|No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available
+   invalid device ordinal|system has unsupported|CUDA driver library
 Docker does not answer -> `systemctl status docker` says why
    Docker daemon|waiting for container
 a container of that name is there already -> remove it by `docker rm --force` and its name
    container name .* in use
 the image is not on this host -> run site.yml, which brings it
-   No such image|layer does not exist|pull access denied|manifest unknown|Unable to find image
+   No such image|layer does not exist|pull access denied|manifest unknown|Unable to find image|pulling image
 Docker's own rules are gone from the packet filter, as after `nft flush ruleset` or a restart of nftables.service
 -> site.yml, or `sudo systemctl restart docker`, makes them again
    No chain/target/match by that name
@@ -106,13 +107,13 @@ the image lacks a program or library, or has another build of it -> take another
    DistributionNotFound|[Ff]ailed to import|cannot import|operator \S+ does not exist|no backends are|C compiler
    \bis not (?:available|installed)|No such file or directory: '[\w+-]+'|_OpNamespace
    \d+ (?:positional )?arguments?\(s\)|not compiled with|compiled without|built without|pip install (?!-|git)
-   fatal error: \S+\.h
+   fatal error: \S+\.h|already used by a Transformers
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
    invalid argument \S+ for "-|unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)
    ambiguous option|(?:[Cc]onfig|Args|main|serve)\w*(?:\.__init__)?\(\) got an unexpected keyword|unknown flag
    [Ee]xtra inputs are not permitted|extra_forbidden|no_such_attribute
 the engine does not know a parser of tools or reasoning -> write one that the image's release has in the recipe
-   (?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser|ToolParser|ReasoningParser
+   (?:[Tt]ool|[Rr]easoning)[-_ ](?:call[-_ ])?parser|function_call_parser|FunctionCallParser
 its port is taken -> `ss -ltnp` says who has it; stop that, or declare another port
    Ports are not available|already running at|[Aa]ddress already in use|EADDRINUSE|bind HTTP server|Errno 98
    already allocated|[Pp]ort \d+ (?:is|was) (?:already |not )?(?:in use|taken|available)|cannot assign requested address
@@ -122,18 +123,21 @@ the pool has fewer blocks than requests that may run at once -> lower max-num-se
 no memory is left for the KV pool beside the weights -> plan a smaller workload, or stop what else runs (`docker ps`)
    No available memory for the cache|Not enough memory|memory for (?:KV ?cache|kv\b)|Loading weights already
    mem[-_]fraction[-_]static|memory capacity|desired GPU memory|kv_cache_memory|free_gpu_memory_fraction
-   [Mm]emory profiling
+   [Mm]emory profiling|Not enough (?:space|host memory)
 NCCL finds no RDMA device or interface -> `ansible-playbook gb10.fleet.doctor`; or declare `transport: socket`
-   any NET plugin|No device found|no socket interface|SOCKET_IFNAME|Unable to find (?:interface|address)
-   class/infiniband|NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known
+   any NET plugin|No device found|no socket interface|Unable to find (?:interface|address)|class/infiniband
+   NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known
 RDMA between the ranks fails -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    ibv_\w+|IBV_WC|NET/IB|completion .*status|[Rr]etry (?:count(?:er)? )?exceeded|libibverbs|RDMA|nvidia_peermem|\bGDR
 the container's /dev/shm has no room -> remove what dead engines left in /dev/shm (`ls -l /dev/shm`), or enlarge it
-   /dev/shm|shm-size|shared memory segment|Bus error|SIGBUS|shm_open|shared memory.*(?:space|room|small)|ShmRing|psm_
+   /dev/shm|shm-size|shared memory (?:segment|object)|Bus error|SIGBUS|shm_open|shared memory.*(?:space|room|small)
+   ShmRing|psm_
 a disk is full -> `df -h` says which; make room there
    ^(?!.*(?:/cgroup|inotify)).*(?:[Nn]o space left|Errno 28|ENOSPC)|[Dd]isk quota
 a limit of the container is too low -> raise it (`--ulimit nofile`, `--pids-limit`)
    [Tt]oo many open files|Errno 24|can't start new thread|[Rr]esource temporarily unavailable|Errno 11\b|inotify
+a process was killed -> `journalctl -k -g oom-kill` shows whether memory ran out; then plan a smaller workload
+   exit(?:ed with)? ?code:? -9|SIGKILL|^Killed$
 memory ran out -> plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)
    [Oo]ut of memory|OutOfMemory|std::bad_alloc|[Cc]annot allocate memory|failed to allocate|unable to allocate
    can't allocate|MemoryError|not enough memory|MemoryAllocation|ALLOC_FAILED|Errno 12|memory monitor|alloc.*failed
@@ -182,7 +186,7 @@ the checkpoint, its config and the image's release do not fit together -> take a
    not found in model|vocab type must match|wrong (?:array |element )*type|loaded_weight|param_data|Missing key
    Unexpected key|load weight|weights of size
    (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute|^KeyError: '[^ ']+'
-   No \w+ layers found
+   No \w+ layers found|missing from model|expected scalar type|unordered_map::at
 the engine crashed -> take another build of the image; a report belongs to the engine's project
    [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
    to unpack|_dynamo\.exc|Inductor|BackendCompiler|has no attribute
@@ -198,6 +202,7 @@ the engine refuses a setting -> change it in the recipe, and run site.yml
    only support|is required|incompatible|does not support|not allowed|has been removed|limit allowed|Do not set
    [Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory$)|not found|requires\b
    n't exist|is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow|find the config
+   is not enabled
 """
 
 
@@ -212,6 +217,14 @@ def _kinds() -> Iterator[tuple[str, str, re.Pattern[str]]]:
 
 
 _COMPILED = [*_kinds()]
+# The last kind's words stand in many an internal check, too, which names no setting.
+_SETTING = re.compile(
+    r"--[a-z]|\b[Aa]rg|ption|onfig|etting|\b[Ff]lag|\b[A-Z]{3,}_[A-Z_]{3}|lease|able\b|backend|[Qq]uant|dtype|arallel|"
+    r"max[_-]|num[_-]|_(?:size|len|token)|mode|upport|validation error|choice|LoRA|cache|error: |docker: |"
+    r"No such file|minimum|start method"
+)
+# Of what only says that something else failed, the words that say how: the last resort.
+_HOW = re.compile(r"Worker failed with error|code:? -9\b|^Killed$")
 _ELSEWHERE = re.compile(
     r"[Cc]onnection (?:closed|reset) by (?:remote )?peer|remote process exited|got 0 bytes|recvValue failed|"
     r"sendBytes failed|dump\" flag|has been lost|(?:actor|raylet|worker|node|rank|peer)\b.{0,80}(?:died|dead|exited|"
@@ -226,7 +239,7 @@ _TIME = r"\d{2,4}[-/]\d\d(?:[-/]\d{2,4})?[-T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:[+-]\
 _BEFORE = re.compile(
     rf"(?:\((?:raylet|[\w.:-]+(?: [\w.:=-]+)?[ ,]*(?:pid|ip)=[^)]*)\)|\[rank\d+\]:|\[{_TIME}[^\]]*\]|{_TIME}|"
     r"\[(?:TensorRT-LLM|TRT-LLM|RANK \d+|ERROR|E)\]|(?:ERROR|CRITICAL|FATAL)(?::(?: {3})?|\b)|"
-    r"\[?[\w./-]+\.\w+:\d+\])(?: |$|(?=\[))|(?:[\w.-]+ *| +)\| |│ |"
+    r"\[?[\w./-]+\.\w+:\d+\]|- [\w.]+ - [A-Z]+ -)(?: |$|(?=\[))|(?:[\w.-]+ *| +)\| |│ |"
     r"\d+\.\d\d\.\d{3}\.\d{3} (?:[EF] +(?:(?:srv|cmn|slot|que) +)?)?"
 )
 _COLOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -235,7 +248,7 @@ _REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
 # Of no failure, whatever words are in it.
 _CHATTER = re.compile(
     r"\s*(?:(?:INFO|DEBUG|WARNING|WARN)\b|[IWD] \w+|\[(?:[IW]\d{0,4}|INFO|WARNING)\b)|.*(?:NCCL INFO|Warning: )|"
-    r"gb10\.fleet: |.*(?:server_args=|Namespace\(|, disabling |: skipping |, using: )"
+    r"frame #\d|gb10\.fleet: |.*(?:server_args=|Namespace\(|, disabling |: skipping |, using: )"
 )
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
@@ -250,28 +263,30 @@ _NOISE = re.compile(
 )
 # What only says that something else failed, or comes of an end.
 _WRAPPER = re.compile(
-    r"root cause|[Ss]ee (?:the )?stack trace|stack trace above|Worker failed with error|[Ee]xecutor worker returned|"
-    r"EngineDead|EngineCore (?:encountered|failed to start)|RayTaskError|SystemExit|KeyboardInterrupt|CancelledError|"
-    r"BrokenPipe|ZMQError(?!: Address)|Executor failed|^EOFError\b(?!:)|ChildFailedError|ProcessRaisedException|"
-    r"ProcessExited|scheduler died|(?:[Cc]ore|[Pp]roc|[Ww]orker|[Ee]xecutor|:) [Ii]nitialization failed\.?$|"
-    r"^[Ii]nitialization failed|Server process|[Ee]ngine process .*(?:failed|died)|Error executing method|"
-    r"RequestException|Received sigquit|output_handler failed|KeyError: '/(?:psm_|mp-)|died unexpectedly|cancelled|"
-    r"Leaking|leaked|resource_tracker|is not a fatal|interpreter shutdown|in a TaskGroup|background task failed"
+    r"root cause|Exception raised from|[Ss]ee (?:the )?stack trace|stack trace above|Worker failed with error|"
+    r"[Ee]xecutor worker returned|EngineDead|EngineCore (?:encountered|failed to start)|RayTaskError|SystemExit|"
+    r"KeyboardInterrupt|CancelledError|BrokenPipe|ZMQError(?!: Address)|Executor failed|^EOFError\b(?!:)|"
+    r"ChildFailedError|ProcessRaisedException|ProcessExited|scheduler died|"
+    r"(?:[Cc]ore|[Pp]roc|[Ww]orker|[Ee]xecutor|:) [Ii]nitialization failed\.?$|^[Ii]nitialization failed|"
+    r"Server process|[Ee]ngine process .*(?:failed|died)|Error executing method|RequestException|Received sigquit|"
+    r"output_handler failed|KeyError: '/(?:psm_|mp-)|died unexpectedly|cancelled|Leaking|leaked|resource_tracker|"
+    r"is not a fatal|interpreter shutdown|in a TaskGroup|background task failed"
 )
 # What says that NCCL or CUDA failed, and leaves the reason to others.
 _WEAK = re.compile(
-    r"^Aborted|CalledProcessError|CUDA error$|NCCL error|DistBackendError|ncclSystemError|ncclInternalError|"
-    r"be inspected|^[\w.]*TimeoutError\b(?!:)"
+    r"^Aborted|code:? -9\b|CalledProcessError|CUDA error$|NCCL error|DistBackendError|ncclSystemError|"
+    r"ncclInternalError|be inspected|^[\w.]*TimeoutError\b(?!:)"
 )
 # A line that is a statement by itself: an error's level, an assertion, C++'s words of an exception, NCCL's warnings.
 _NATIVE = re.compile(
-    r"docker: |ssh: |\s*what\(\): |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|\S+\.(?:cpp|cuh?|cc|"
-    r"c|h):\d+: |(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|.*couldn't|"
-    r".*error loading model|There are not enough|The node with|Some Ray subprocesses|\[Errno \d|(?:llama|ggml|gguf|"
-    r"clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid|unknown|missing|wrong|"
-    r"not compatible)|.*: (?:invalid|cannot|unable|missing)|exec |nvidia-container-cli: |Encountered an error|Value '|"
-    r"(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |.*(?:terminated with exception|"
-    r"detected by watchdog|disabling jinja)|.*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
+    r"docker: |ssh: |\s*(?:what\(\):|-->) |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|"
+    r"\S+\.(?:cpp|cuh?|cc|c|h):\d+: |(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|"
+    r".*couldn't|.*error loading model|There are not enough|The node with|Some Ray subprocesses|\[Errno \d|"
+    r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid|"
+    r"unknown|missing|wrong|not compatible)|.*: (?:invalid|cannot|unable|missing)|exec |nvidia-container-cli: |"
+    r"Encountered an error|Value '|(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |"
+    r".*(?:terminated with exception|detected by watchdog|disabling jinja)|"
+    r".*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
     r".*(?:noticed that process|[Uu]nable to|[Tt]imeout|timed out|[Ff]atal|CRITICAL|panicked at|[Oo]ut of memory)"
 )
 _OF_LOADING = re.compile(
@@ -279,24 +294,33 @@ _OF_LOADING = re.compile(
     r"failed to create[ _]context|failed to fit|fit params|exiting due|failed to initialize (?:the )?context: *$"
 )
 _DOCKER, _HELP = re.compile(r"(?:docker|Error response|permission denied while)\b"), re.compile(r"'docker \w+ --help'")
-_PLACE = re.compile(r"^(?:\S+:\d+:\d+ \[\d+\] (?:\S+ )?(?=NCCL))|^\s*what\(\): +")
+_PLACE = re.compile(r"^(?:\S+:\d+:\d+ \[\d+\] (?:\S+ )?(?=NCCL))|^\s*(?:what\(\):|-->) +")
 
 
 def cause(lines: Iterable[str]) -> Cause | None:
     """None where they hold no statement of a failure."""
     bare = [line for printed in lines if (line := _bare(printed)).text.strip()]
     native = [_PLACE.sub("", statement) for statement in _natives(bare)]
-    statements = sorted([*reversed([*_exceptions(bare)]), *native], key=lambda item: bool(_WEAK.search(item)))
+    raised = [*_exceptions(bare)][::-1]
+    statements = sorted([*raised, *native], key=lambda item: bool(_WEAK.search(item)))
     here = [statement for statement in statements if not _ELSEWHERE.search(statement)]
     if not here:
+        if not statements and (found := _kind_of(line.text for line in bare[::-1] if _HOW.search(line.text))):
+            return found
         gone = statements[:1]
         remedy = "`ansible-playbook gb10.fleet.status` shows the other ranks"
         return Cause(f"another rank ended first ({_short(gone[0])})", remedy, elsewhere=True) if gone else None
-    for statement in here:
+    found = _kind_of([own for own in here if own in raised and not _WEAK.search(own)] or here)
+    return found or Cause(_short(here[0]), "compare the recipe with the image's release and the model")
+
+
+def _kind_of(statements: Iterable[str]) -> Cause | None:
+    """Of the first that has one."""
+    for statement in statements:
         for found, remedy, kind in _COMPILED:
-            if match := kind.search(statement):
+            if (match := kind.search(statement)) and (kind != _COMPILED[-1][2] or _SETTING.search(statement)):
                 return Cause(f"{found} ({_short(statement, match.start())})", remedy)
-    return Cause(_short(here[0]), "compare the recipe with the image's release and the model")
+    return None
 
 
 def explained(lines: Sequence[str]) -> str:
@@ -344,7 +368,7 @@ def _exceptions(bare: Sequence[_Line]) -> Iterator[str]:
             in_traceback, code = True, ""
         elif text.startswith("Exception ignored in"):
             is_ignored = True
-        elif in_traceback and text[0] in " \t":
+        elif text[0] in " \t" and "what(): " not in text:
             code = code if _NOISE.match(text) else text.strip()
         elif _EXCEPTION.match(text) or (in_traceback and re.match(r"[A-Za-z_][\w.]*(?:: |$)", text)):
             was_ignored, in_traceback, is_ignored = is_ignored, False, False
@@ -376,13 +400,11 @@ def _more(line: _Line, after: Sequence[_Line]) -> Iterator[str]:
 
 def _natives(bare: Sequence[_Line]) -> Iterator[str]:
     """Lines that are statements by themselves. Those that say what it means for the load come after the others."""
-    found = [(at, line.text) for at, line in enumerate(bare) if line.text[0] not in " \t" or "what(): " in line.text]
+    found = [(at, line.text) for at, line in enumerate(bare) if line.text[0] not in " \t" or _PLACE.match(line.text)]
     lines = [(at, text) for at, text in found if _NATIVE.match(text) and not _EXCEPTION.match(text)]
     for at, text in sorted(lines, key=lambda line: bool(_OF_LOADING.search(line[1]))):
         if not _WRAPPER.search(text) and _TRACEBACK not in text:
-            more = (
-                [one.text.strip() for one in bare[at + 1 : at + _MORE]]
-                if _DOCKER.match(text) or "validation error" in text
-                else []
-            )
-            yield " ".join([text, *(one for one in more if not _HELP.search(one))])
+            whole = _DOCKER.match(text) or "validation error" in text
+            goes_on = _MORE if whole else 2 * text.rstrip(" |").endswith(":")
+            more = [one.text.strip() for one in bare[at + 1 : at + goes_on] if not _HELP.search(one.text)]
+            yield " ".join([text, *more])
