@@ -91,7 +91,7 @@ class ActionModule(Documented, Asking):
     @staticmethod
     def _starts(service: dict[str, Any], starts: list[dict[str, Any]]) -> dict[str, Any] | None:
         kept = service["proof"]["starts"]
-        known = {"service": service["name"], "image": kept["image"], "model": kept["model"]}
+        known = {"service": service["name"], **{name: kept[name] for name in ("image", "model", "gb", "loader")}}
         return {**known, "starts": starts} if starts else None
 
     @staticmethod

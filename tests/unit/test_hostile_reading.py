@@ -108,7 +108,7 @@ PROOF = {
     "startup_limit_s": 600,
     "expected": dict.fromkeys(("release", "kv_tokens", "kv_tokens_low", "kv_tokens_high")),
     "requested_bytes": None,
-    "starts": {"image": "sha256:1", "model": "gb10-lab/tiny"},
+    "starts": {"image": "sha256:1", "model": "gb10-lab/tiny", "gb": None, "loader": "lazy"},
 }
 ARGUMENTS: dict[str, Any] = {
     "service": {"name": "tiny", "unit": "x", "container": {}, "status_file": "/x", "ranks": 1, "engine": "vllm"}

@@ -25,6 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.starts import 
     last_words,
     of_class,
     rows,
+    seconds_a_gb,
     slow_start,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.starts import read_kept, read_starts, starts
@@ -177,7 +178,9 @@ def test_a_journal_is_read_once_and_kept(tmp_path: Path) -> None:
     assert read_starts(run, "gb10-chat.service", rows("vllm"), str(kept)) == [old, *first]
     # what the journal has lost stays; a second run changes nothing
     assert read_starts(lambda _words: (1, "", ""), "gb10-chat.service", rows("vllm"), str(kept)) == [old, *first]
-    require_observed("start", {"service": "chat", "image": "i", "model": "a/b", "starts": [old, *first]})
+    require_observed(
+        "start", {"service": "chat", "image": "i", "model": "a/b", "gb": 3.4, "loader": "lazy", "starts": [old, *first]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,7 +271,20 @@ def test_lazy_loading_and_cold_caches_take_longer() -> None:
 
 
 def record(*seconds: float, image: str = "i", model: str = "m") -> dict[str, Any]:
-    return {"service": "chat", "image": image, "model": model, "starts": [start(took) for took in seconds]}
+    starts_ = [start(took, weights=took / 2) for took in seconds]
+    return {"service": "chat", "image": image, "model": model, "gb": 20.0, "loader": "lazy", "starts": starts_}
+
+
+def test_what_a_hosts_disk_has_shown_narrows_the_forecast_of_another_model() -> None:
+    records = {"k": record(100, 104), "x": record(90) | {"loader": "direct"}, "y": record(80) | {"gb": None}}
+    own = seconds_a_gb(records, "lazy")
+    assert own == [2.5, 2.6]
+    assert seconds_a_gb(records | {"z": record() | {"starts": [start(80)]}}, None) == []
+    class_, here = of_class(40.0, "lazy", "warm"), of_class(40.0, "lazy", "warm", own=own)
+    assert class_ and here and here.high - here.low < class_.high - class_.low
+    assert here.basis.startswith("by how this host has read weights, and ")
+    once = of_class(40.0, "lazy", "warm", own=[2.5])
+    assert once and once.high - once.low > here.high - here.low
 
 
 UNSEEN = Expected(1, 2, "by its class")

@@ -396,10 +396,12 @@ class Question(TypedDict):
 
 
 class StartsKept(Observation):
-    """Where the last starts are kept, and of what they are."""
+    """Where the last starts are kept, and of what they are. gb, loader: of weights that a host reads, and how."""
 
     image: str
     model: str
+    gb: float | None
+    loader: str | None
 
 
 class Proof(TypedDict):

@@ -28,7 +28,7 @@ LOADERS: Mapping[str, str] = _DATA["loaders"]
 _CLOSE, _LIKE_IT, _SIZES = (0.8, 1.3), (0.6, 1.6), (0.25, 2.0)
 # How what was seen in this fleet is named, which tells more than what a recipe has of others.
 SEEN = ("by its last", "by those of this image and model on")
-_LEAST_REST_S, _EIGHT_OF_TEN, _ONE_WIDE = 15.0, 1.28, 3.0
+_LEAST_REST_S, _EIGHT_OF_TEN, _ONE_WIDE, _EQUAL = 15.0, 1.28, 2.0, 0.1
 Start = Mapping[str, Any]
 
 
@@ -125,17 +125,30 @@ def forecast(
     return unseen
 
 
-def of_class(gb: float, loader: str, caches: str, boots: Sequence[Mapping[str, Any]] = BOOTS) -> Expected | None:
+def seconds_a_gb(records: Mapping[str, Mapping[str, Any]], loader: str | None) -> list[float]:
+    """How a host's disk has read weights with this loader, in all starts that it keeps. records: of the host."""
+    return [
+        start["phases"]["weights"] / record["gb"]
+        for record in records.values()
+        if record["gb"] and record["loader"] == loader
+        for start in record["starts"]
+        if start["phases"].get("weights")
+    ]
+
+
+def of_class(
+    gb: float, loader: str, caches: str, boots: Sequence[Mapping[str, Any]] = BOOTS, own: Sequence[float] = ()
+) -> Expected | None:
     """A start that nobody has seen yet. gb: of weights that a host reads, in 10^9 bytes. loader: lazy or direct.
-    caches: of compiled code, warm or cold. None where no published start is like it."""
-    seconds_a_gb = {
+    caches: of compiled code, warm or cold. own: of `seconds_a_gb`. None where no published start is like it."""
+    reading = {
         kind: [row["weights"] / row["gb"] for row in boots if row["loader"] == kind and "weights" in row]
         for kind in ("lazy", "direct")
     }
     sizes = [row["gb"] for row in boots]
-    if not all(seconds_a_gb.values()) or not _SIZES[0] * min(sizes) <= gb <= _SIZES[1] * max(sizes):
+    if not all(reading.values()) or not _SIZES[0] * min(sizes) <= gb <= _SIZES[1] * max(sizes):
         return None
-    usual = {kind: exp(fmean(map(log, found))) for kind, found in seconds_a_gb.items()}
+    usual = {kind: exp(fmean(map(log, found))) for kind, found in reading.items()}
     rest = [
         max(_LEAST_REST_S, row["seconds"] - row.get("weights", usual[row["loader"]] * row["gb"]))
         for row in boots
@@ -143,13 +156,15 @@ def of_class(gb: float, loader: str, caches: str, boots: Sequence[Mapping[str, A
     ]
     if len(rest) < _LIKE:
         return None
-    parts = [_spread([each * gb for each in seconds_a_gb[loader]]), _spread(rest)]
+    parts = [_spread([each * gb for each in own or reading[loader]]), _spread(rest)]
     low, high = (sum(part[side] for part in parts) for side in (0, 1))
-    return Expected(low, high, f"by {len(rest) + len(seconds_a_gb[loader])} published starts")
+    if own:
+        return Expected(low, high, f"by how this host has read weights, and {len(rest)} published starts")
+    return Expected(low, high, f"by {len(rest) + len(reading[loader])} published starts")
 
 
 def _spread(found: Sequence[float]) -> tuple[float, float]:
     """Between which eight of ten lie, for figures whose logarithms are spread evenly around a mean."""
     logs = [*map(log, found)]
-    wide = _EIGHT_OF_TEN * stdev(logs) * sqrt(1 + 1 / len(logs)) if len(logs) > 1 else log(_ONE_WIDE)
+    wide = log(_ONE_WIDE) if len(logs) < _LIKE else _EIGHT_OF_TEN * max(stdev(logs), _EQUAL) * sqrt(1 + 1 / len(logs))
     return exp(fmean(logs) - wide), exp(fmean(logs) + wide)

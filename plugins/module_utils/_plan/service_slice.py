@@ -19,6 +19,7 @@ from .._subjects.services.supervisors import chosen
 from . import slices
 from .container import listed
 from .ranks import cache_folders
+from .summary import weights_read
 from .unit import rank_unit
 
 
@@ -143,6 +144,7 @@ def _secret(placed: Placed) -> GroupSecret:
 def _proof(service: Decided, host: str, inventory: str) -> Proof:
     """What is asked of the endpoint, and what its start is compared with."""
     placed, plan = service.placed, service.plan
+    gb, loader = weights_read(placed, plan["flags"])
     proof: Proof = {
         "url": placed.local_url,
         "key_file": placed.key_file or "",
@@ -160,6 +162,8 @@ def _proof(service: Decided, host: str, inventory: str) -> Proof:
             **slices.observation(layout.STARTS, f"starts/{host}", plan["boot"]["key"]),
             "image": placed.image["digest"] or placed.image["reference"],
             "model": placed.model["repository"],
+            "gb": gb,
+            "loader": loader,
         },
         "expected": _expected(
             plan["kv"], placed.image["release"], placed.engine.cold_bytes(placed.config, service.ranks[0].flags)

@@ -9,7 +9,7 @@ from .._base.sizes import gib
 from .._engines.declaration import DraftData, ModelData
 from .._engines.observed import Observed
 from .._engines.placed import Placed
-from .._engines.starts import LOADERS, Expected, forecast, of_class
+from .._engines.starts import LOADERS, forecast, of_class, seconds_a_gb
 
 _SHORT = ("memory-tight", "memory-pool-small")
 # Of no other engine are enough starts published.
@@ -92,33 +92,40 @@ def _fits(
     return "yes" if service["kv"]["tokens"] or not service["kv"]["has_cache"] else "unknown"
 
 
-def costs(
-    placed: Placed, flags: Mapping[str, object], key: str, observed: Observed, start_limit_s: int
-) -> dict[str, Any]:
-    """What a first run of a service costs: {download_bytes, first_start_s, start_s, start_by, start_limit_s}, None
-    where not known. key: under which its starts are kept."""
+def _fetched(placed: Placed) -> tuple[int | None, int | None]:
+    """Bytes of weights from the hub, None where not known; and those of all ranks that a start has shown."""
     models: list[ModelData | DraftData] = [placed.model, *([placed.model["draft"]] if "draft" in placed.model else [])]
     shown = [gib(row["weights_gib"]) * row["hosts"] for row in placed.recipe["memory"].get("calibrations", [])]
     fetched = [model["weights_bytes"] for model in models if model.get("source", "hub") == "hub"]
     if fetched and fetched[0] is None and shown:
         fetched[0] = shown[0]
+    return None if None in fetched else sum(size or 0 for size in fetched), shown[0] if shown else None
+
+
+def weights_read(placed: Placed, flags: Mapping[str, object]) -> tuple[float | None, str | None]:
+    """Of weights that one of its hosts reads, in 10^9 bytes, and how, lazy or direct; None where not known."""
+    fetched, shown = _fetched(placed)
+    size, is_published = fetched or shown, placed.engine.spec.name == _PUBLISHED
+    loader = LOADERS.get(str(flags.get("load-format") or "auto")) if is_published else None
+    return round(size / 1e9 / len(placed.hosts), 3) if size else None, loader
+
+
+def costs(
+    placed: Placed, flags: Mapping[str, object], key: str, observed: Observed, start_limit_s: int
+) -> dict[str, Any]:
+    """What a first run of a service costs: {download_bytes, first_start_s, start_s, start_by, start_limit_s}, None
+    where not known. key: under which its starts are kept."""
     starts = [row["value"] for row in placed.recipe["measured"] if row["what"] == _START and row["unit"] == "s"]
-    read = None if None in fetched else sum(size or 0 for size in fetched)
-    image = placed.image["digest"] or placed.image["reference"]
-    unseen = _of_class(placed, flags, read, shown[0] if shown else None)
-    expected = forecast(observed.starts, placed.head.name, key, image, placed.model["repository"], unseen)
+    image, host = placed.image["digest"] or placed.image["reference"], placed.head.name
+    gb, loader = weights_read(placed, flags)
+    caches = "warm" if flags.get("enforce-eager") else "cold"
+    own = seconds_a_gb(observed.starts.get(host, {}), loader)
+    unseen = of_class(gb, loader, caches, own=own) if gb and loader else None
+    expected = forecast(observed.starts, host, key, image, placed.model["repository"], unseen)
     return {
-        "download_bytes": read,
+        "download_bytes": _fetched(placed)[0],
         "first_start_s": max(starts, default=None),
         "start_s": [round(expected.low), round(expected.high)] if expected else None,
         "start_by": expected.basis if expected else None,
         "start_limit_s": start_limit_s,
     }
-
-
-def _of_class(placed: Placed, flags: Mapping[str, object], fetched: int | None, shown: int | None) -> Expected | None:
-    """A first start by its kind. shown: bytes of all ranks that a start has shown; files of the owner have no size."""
-    size, loader = fetched or shown, LOADERS.get(str(flags.get("load-format") or "auto"))
-    if placed.engine.spec.name != _PUBLISHED or not size or loader is None:
-        return None
-    return of_class(size / 1e9 / len(placed.hosts), loader, "warm" if flags.get("enforce-eager") else "cold")
