@@ -30,7 +30,11 @@ def test_answer_is_vllms_own(asked: dict[str, Any], truth: dict[str, Any], reque
     assert {key: got.get(key) for key in truth} == truth
 
 
-FURTHER = [row for file in ("further", "drafts-and-stages", "architectures", "autumn") for row in recorded(file)]
+FURTHER = [
+    row
+    for file in ("further", "drafts-and-stages", "architectures", "autumn", "autumn-families")
+    for row in recorded(file)
+]
 
 
 @pytest.mark.parametrize(("asked", "truth"), [pytest.param(a, t, id=name) for name, a, t in FURTHER])
@@ -308,7 +312,7 @@ def test_no_architecture_is_sized_without_an_answer_of_vllms() -> None:
     """Whoever adds a family records a case of it, or names here which class of vLLM's it shares."""
     tried = {
         asked["config"]["architectures"][0]
-        for file in ("cases", "further", "drafts-and-stages", "architectures", "autumn")
+        for file in ("cases", "further", "drafts-and-stages", "architectures", "autumn", "autumn-families")
         for _, asked, truth in recorded(file)
         if "error" not in truth
     }

@@ -109,7 +109,7 @@ def size_of_weights(
     least = kept + whole + each * (counted.main + counted.varying)
     low = least - (_WHOLE - each) * counted.output
     high = kept + whole + each * counted.main + _WHOLE * (counted.varying + drafting)
-    if algorithm == "mxfp4" and ConfigJson(config).text.get("expert_dtype") == "fp4":  # DeepSeek-V4: all else is FP8
+    if algorithm == "mxfp4" and _experts_dtype(config) == "fp4":  # DeepSeek-V4: all else is FP8
         expected = kept + whole + each * (counted.main + drafting) + _FP8 * counted.varying
     elif algorithm == "mxfp4":
         expected = high
@@ -193,12 +193,20 @@ def drafter_bytes(config: Mapping[str, object], repository: str) -> int:
     return found.expected - (0 if alone else round(_WHOLE * (counted.kept + counted.output)))
 
 
+def _experts_dtype(config: Mapping[str, object]) -> object:
+    file = ConfigJson(config)
+    return file.text.get("expert_dtype") or file.quantization.get("expert_dtype")
+
+
 def _algorithm(config: Mapping[str, object], repository: str, quantization: str | None) -> str:
     written = ConfigJson(config).quantization
     groups = written.get("config_groups")
     parts = (
         [of.get("weights") for of in groups.values() if isinstance(of, Mapping)] if isinstance(groups, Mapping) else []
     )
+    native = _NATIVE.get(str(ConfigJson(config).architecture), "none")
+    if native == "mxfp4" and written.get("expert_dtype") == "fp4":
+        return native
     parts += [{key: value} for key, value in written.items() if key not in _NOT_OF_WEIGHTS]
     text = "; ".join(map(str, parts)).lower()
     for algorithm, pattern in _CONFIGS:
@@ -209,7 +217,6 @@ def _algorithm(config: Mapping[str, object], repository: str, quantization: str 
         return named or "none"
     if str(quantization).startswith("modelopt"):
         return "nvfp4"
-    native = _NATIVE.get(str(ConfigJson(config).architecture), "none")
     if native == "mxfp4" and quantization == "fp8":  # by its config.json, whose experts are smaller
         return native
     return _METHODS.get(str(quantization)) or native
@@ -428,7 +435,9 @@ def _drafting(text: Mapping[str, object], found: Parameters, kinds: list[str]) -
     count = next((n for key in keys if (n := number(text, key))), 0)
     if not count:
         return 0
-    one, hidden = prediction_layer(text, "mamba" in kinds), number(text, "hidden_size")
+    experts = number(text, "dspark_n_routed_experts") or number(text, "n_routed_experts")
+    one = prediction_layer({**text, **({"n_routed_experts": experts} if experts else {})}, "mamba" in kinds)
+    hidden = number(text, "hidden_size")
     return min(count, 8) * (one.total + one.copied + 2 * hidden * hidden)
 
 

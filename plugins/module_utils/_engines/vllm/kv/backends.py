@@ -35,21 +35,21 @@ def cache_dtype(flags: Flags, model: Model, release: Release) -> str:
         found = f"vLLM {release.text}, with an indexer of pooled keys"
         raise not_sized("vllm_version", found=found, expected="vLLM 0.33 or newer", remedy=remedy)
     if model.attention.packed:
-        _check_packed(name, release)
+        _require_eight_bit(name, release, ("auto", *_EIGHT_BIT), "0.32", "sparse latent attention")
     elif model.attention.latent:
         _check_latent(name, release)
-    if model.attention.compressed is not None and (name not in _EIGHT_BIT or not release.since("0.28")):
-        remedy = "use fp8 and vLLM 0.28 or newer, or size it by a first boot"
-        found = f"{name} on vLLM {release.text}, with latents that are compressed"
-        raise not_sized(_PLACE, found=found, expected="fp8 on vLLM 0.28 or newer", remedy=remedy)
+    if model.architecture == "DeepseekV41ForCausalLM":  # it makes 8 bits of auto
+        _require_eight_bit(name, release, ("auto", "fp8"), "0.32", "latents that layers share")
+    elif model.attention.compressed is not None:
+        _require_eight_bit(name, release, _EIGHT_BIT, "0.28", "latents that are compressed")
     return name
 
 
-def _check_packed(name: str, release: Release) -> None:
-    if name not in ("auto", *_EIGHT_BIT) or not release.since("0.32"):
-        remedy = "use fp8 and vLLM 0.32 or newer, or size it by a first boot"
-        found = f"{name} on vLLM {release.text}, with sparse latent attention"
-        raise not_sized(_PLACE, found=found, expected="fp8 on vLLM 0.32 or newer", remedy=remedy)
+def _require_eight_bit(name: str, release: Release, allowed: tuple[str, ...], since: str, what: str) -> None:
+    if name not in allowed or not release.since(since):
+        remedy = f"use fp8 and vLLM {since} or newer, or size it by a first boot"
+        found, expected = f"{name} on vLLM {release.text}, with {what}", f"fp8 on vLLM {since} or newer"
+        raise not_sized(_PLACE, found=found, expected=expected, remedy=remedy)
 
 
 def _check_latent(name: str, release: Release) -> None:

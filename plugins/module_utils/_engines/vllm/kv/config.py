@@ -5,11 +5,12 @@ A reader takes only the keys that decide the cache, each checked; everything els
 follow the model files of vLLM 0.33.0 (vllm/model_executor/models/<family>.py).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ...._base.findings import FleetError
+from ...._base.gb10 import data_table
 from ...._base.schema import Spec, check
 from ...._facts.models.config import ConfigJson
 from .model import Attention, DeltaNet, Layer, Mamba2, Model, Pooled
@@ -17,6 +18,7 @@ from .release import Release
 from .trouble import bad_input, not_sized, refusal, with_remedy
 
 _COUNT: Spec = {"type": "int", "min": 1, "max": 2**31 - 1}
+_NONE_OR_MORE: Spec = {"type": "int", "min": 0, "max": 4096}
 _NAMES: Spec = {"type": "list", "elements": {"type": "str"}, "min": 1, "max": 4096}
 _REMEDY = "take config.json from the model's repository, unchanged"
 _FLOATS = {"float16": "float16", "half": "float16", "bfloat16": "bfloat16", "float32": "float32", "float": "float32"}
@@ -26,9 +28,12 @@ _ROPE_SCALED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_l
 class Text:
     """The language model's part of a config.json: reads a key, or raises FleetError with its place."""
 
-    def __init__(self, values: Mapping[object, object], place: str) -> None:
+    def __init__(
+        self, values: Mapping[object, object], place: str, outer: Mapping[object, object] | None = None
+    ) -> None:
         self.values = values
         self.place = place
+        self.outer = values if outer is None else outer
 
     def value(self, key: str, spec: Spec, default: object = None) -> Any:
         """A key's checked value; the default where it is missing or null, which is refused without a default."""
@@ -83,7 +88,7 @@ def read_model(config: object, release: Release, place: str = "config") -> Model
         remedy = f"use an image with vLLM {since} or newer"
         source = "vllm/model_executor/models/registry.py"
         raise refusal("kv-architecture", f"{place}.architectures", words=words, remedy=remedy, source=source)
-    text = Text(file.text, f"{place}.{file.nested}") if file.nested else outer
+    text = Text(file.text, f"{place}.{file.nested}", config) if file.nested else outer
     model = reader(text, architecture)
     return replace(
         model, dtype=_dtype(text, outer), longest=_longest(text), kv_dtype=_kv_dtype(outer), experts=file.is_mixture
@@ -104,7 +109,7 @@ def _dtype(text: Text, outer: Text) -> str:
 
 def _longest(text: Text) -> int:
     """The context that the config allows (vllm/config/model.py, _get_and_verify_max_len)."""
-    longest = text.count("max_position_embeddings", 2048)
+    longest = text.count("max_position_embeddings", text.count("model_max_length", 2048))
     for key in ("rope_parameters", "rope_scaling"):
         rope = text.values.get(key)
         if not isinstance(rope, Mapping):
@@ -181,7 +186,7 @@ def _by_type(text: Text, names: list[str], shapes: Mapping[str, Layer]) -> list[
 def _prediction_layer(text: Text, shape: Attention, *keys: str) -> Attention | None:
     """The one next-token-prediction layer that a checkpoint may carry; several are not known here."""
     for key in keys:
-        count = text.value(key, {"type": "int", "min": 0, "max": 4096}, 0)
+        count = text.value(key, _NONE_OR_MORE, 0)
         if count > 1:
             raise text.refuse(key, f"{count} prediction layers")
         if count == 1:
@@ -237,7 +242,7 @@ def _sparse_latent(text: Text, architecture: str) -> Model:
 def _glm_next(text: Text, architecture: str) -> Model:
     """Kimi Delta Attention, and in some layers latents of which an indexer of pooled keys chooses: GLM-5.3-Flash
     (vllm/models/glm5next/common: attention.py, kda.py)."""
-    widths = text.count("kv_lora_rank"), text.value("qk_rope_head_dim", {"type": "int", "min": 0, "max": 4096}, 0)
+    widths = text.count("kv_lora_rank"), text.value("qk_rope_head_dim", _NONE_OR_MORE, 0)
     if widths != (512, 0) or text.count("index_head_dim") != 128:
         raise text.refuse("kv_lora_rank", "latents or indexer keys of other widths than 512 and 128")
     own = Text(text.value("linear_attn_config", {"type": "map"}), f"{text.place}.linear_attn_config")
@@ -267,13 +272,55 @@ def _deepseek_v4(text: Text, architecture: str) -> Model:
     return _model(text, architecture, kept, mtp=mtp, block=256, stacked=window)
 
 
+def _deepseek_v41(text: Text, architecture: str) -> Model:
+    """A window of latents in each layer; some layers also keep a latent of each token or of two, and an indexer's key,
+    which those above them read (vllm/models/deepseek_v41: attention.py, compressor.py)."""
+    if text.count("head_dim") != 512 or text.count("index_head_dim") != 128:
+        raise text.refuse("head_dim", "latents or indexer keys of other widths than 512 and 128")
+    window = Attention(1, 512, 0, text.count("sliding_window"), latent=True, compressed=0)
+    ratios = text.value("compress_ratios", {"type": "list", "elements": {"type": "int"}, "max": 4096})
+    sources = text.value("kv_source_layer_ids", {"type": "list", "elements": {"type": "int"}, "max": 4096})
+    layers = _layer_count(text)
+    if len(ratios) < layers or not {*ratios} <= {0, 1, 2} or not {*sources} <= {*range(layers)}:
+        raise text.refuse("compress_ratios", "no 0, 1 or 2 for each layer, or sources that are no layers")
+    kept = [
+        replace(window, compressed=ratios[at], index_width=128) if at in sources and ratios[at] else window
+        for at in range(layers)
+    ]
+    return _model(text, architecture, [*kept], block=128, stacked=window)
+
+
+def _inkling(text: Text, architecture: str) -> Model:
+    """Sliding layers and full ones by their numbers, and beside each a short convolution over its keys, values and
+    outputs; prediction layers of which each drafts one token (vllm/models/inkling: configs.py, nvidia/attention.py,
+    nvidia/sconv_swa_attn.py, nvidia/mtp.py)."""
+    hidden, kernel = text.count("hidden_size"), text.count("sconv_kernel_size", text.count("conv_kernel_size", 4))
+    full = _heads(text)
+    width = text.count("swa_head_dim", full.key_width)
+    own = Attention(
+        text.count("swa_num_key_value_heads", full.kv_heads), width, width, text.count("sliding_window_size")
+    )
+
+    def convolved(layer: Attention) -> Attention:
+        elements = 2 * layer.key_width + 2 * (hidden // layer.kv_heads)
+        return replace(layer, convolved=(kernel, 1 << (elements - 1).bit_length()))
+
+    numbers: Spec = {"type": "list", "elements": {"type": "int"}, "max": 4096}
+    local = text.value("local_layer_ids", numbers, [])
+    layers = [convolved(own if at in local else full) for at in range(_layer_count(text))]
+    after = text.outer.get("mtp_config")
+    drafts = Text(after if isinstance(after, Mapping) else {}, "config.mtp_config")
+    count, local = (
+        drafts.value("num_nextn_predict_layers", _NONE_OR_MORE, 0),
+        drafts.value("local_layer_ids", numbers, []),
+    )
+    depths = tuple(convolved(own if at in local else full) for at in range(count))
+    return _model(text, architecture, [*layers], mtp=next(iter(depths), None), depths=depths)
+
+
 def _gpt_oss(text: Text, architecture: str) -> Model:
     """Sliding and full layers in turn."""
-    full = _heads(text)
-    sliding = replace(full, window=text.count("sliding_window"))
-    default = [("sliding_attention", "full_attention")[index % 2] for index in range(_layer_count(text))]
-    shapes: dict[str, Layer] = {"sliding_attention": sliding, "full_attention": full}
-    return _model(text, architecture, _by_type(text, _layer_types(text, default), shapes))
+    return _laguna(text, architecture, ("sliding_attention", "full_attention"))
 
 
 def _step3p5(text: Text, architecture: str) -> Model:
@@ -291,10 +338,21 @@ def _step3p5(text: Text, architecture: str) -> Model:
     return _model(text, architecture, _by_type(text, names, shapes))
 
 
-def _laguna(text: Text, architecture: str) -> Model:
+def _cohere2_moe(text: Text, architecture: str) -> Model:
+    """Full and sliding layers by their names; a window holds one token more (vllm/model_executor/models/cohere2_moe.py)
+    than written."""
+    model = _laguna(text, architecture)
+    wider = [
+        replace(one, window=one.window + 1) if isinstance(one, Attention) and one.window else one
+        for one in model.layers
+    ]
+    return replace(model, layers=tuple(wider))
+
+
+def _laguna(text: Text, architecture: str, default: Sequence[str] = ("full_attention",)) -> Model:
     """Full and sliding layers by their names, with as many KV heads each."""
     full = _heads(text)
-    names = _layer_types(text, ["full_attention"] * _layer_count(text))
+    names = _layer_types(text, [default[index % len(default)] for index in range(_layer_count(text))])
     shapes: dict[str, Layer] = {"full_attention": full}
     if "sliding_attention" in names:
         shapes["sliding_attention"] = replace(full, window=text.count("sliding_window"))
@@ -428,65 +486,33 @@ def _state_dtype(text: Text, key: str) -> str | None:
 
 
 Reader = Callable[[Text, str], Model]
+_READERS: tuple[Reader, ...] = (
+    _cohere2_moe,
+    _deepseek_v4,
+    _deepseek_v41,
+    _gemma4,
+    _glm_next,
+    _gpt_oss,
+    _inkling,
+    _laguna,
+    _latent,
+    _mimo_v2,
+    _minimax_m3,
+    _mistral,
+    _nemotron_h,
+    _plain,
+    _qwen_hybrid,
+    _qwen_sparse,
+    _sparse_latent,
+    _step3p5,
+)
 # Architecture: vLLM's first release with it (vllm/model_executor/models/registry.py), and its reader.
 _FAMILIES: dict[str, tuple[str, Reader]] = {
-    "DeepseekV3ForCausalLM": ("0.11", _latent),
-    "DeepseekV4ForCausalLM": ("0.20", _deepseek_v4),
-    "DeepseekV4ForConditionalGeneration": ("0.30", _deepseek_v4),
-    "DiffusionGemmaForBlockDiffusion": ("0.24", _gemma4),
-    "Gemma4ForCausalLM": ("0.19", _gemma4),
-    "Gemma4ForConditionalGeneration": ("0.19", _gemma4),
-    "Gemma4UnifiedForConditionalGeneration": ("0.23", _gemma4),
-    "Glm4MoeForCausalLM": ("0.11", _plain),
-    "Glm4MoeLiteForCausalLM": ("0.15", _latent),
-    "Glm5NextForCausalLM": ("0.30", _glm_next),
-    "Glm5NextForConditionalGeneration": ("0.30", _glm_next),
-    "GlmMoeDsaForCausalLM": ("0.16", _sparse_latent),
-    "GptOssForCausalLM": ("0.11", _gpt_oss),
-    "LagunaForCausalLM": ("0.21", _laguna),
-    "LlamaForCausalLM": ("0.11", _plain),
-    "LlamaForSequenceClassification": ("0.11", _plain),
-    "LlamaModel": ("0.11", _plain),
-    "MiMoV2FlashForCausalLM": ("0.14", _mimo_v2),
-    "MiMoV2ForCausalLM": ("0.21", _mimo_v2),
-    "MiniMaxM2ForCausalLM": ("0.11.1", _plain),
-    "MiniMaxM3SparseForCausalLM": ("0.24", _minimax_m3),
-    "MiniMaxM3SparseForConditionalGeneration": ("0.24", _minimax_m3),
-    "Mistral3ForConditionalGeneration": ("0.11", _plain),
-    "MistralForCausalLM": ("0.11", _mistral),
-    "MistralLarge3ForCausalLM": ("0.12", _latent),
-    "MuseGlimmerForConditionalGeneration": ("0.28", _laguna),
-    "NemotronHForCausalLM": ("0.11", _nemotron_h),
-    "NemotronH_Nano_Omni_Reasoning_V3": ("0.20", _nemotron_h),
-    "NemotronH_Nano_VL_V2": ("0.11", _nemotron_h),
-    "Qwen2ForCausalLM": ("0.11", _plain),
-    "Qwen2ForSequenceClassification": ("0.11", _plain),
-    "Qwen2Model": ("0.11", _plain),
-    "Qwen3ForCausalLM": ("0.11", _plain),
-    "Qwen3ForSequenceClassification": ("0.11", _plain),
-    "Qwen3Model": ("0.11", _plain),
-    "Qwen3MoeForCausalLM": ("0.11", _plain),
-    "Qwen3NextForCausalLM": ("0.11", _qwen_hybrid),
-    "Qwen3VLForConditionalGeneration": ("0.11", _plain),
-    "Qwen3VLForSequenceClassification": ("0.14", _plain),
-    "Qwen3VLMoeForConditionalGeneration": ("0.11", _plain),
-    "Qwen3_5ForConditionalGeneration": ("0.17", _qwen_hybrid),
-    "Qwen4ExpForCausalLM": ("0.29", _qwen_sparse),
-    "Qwen4ExpForConditionalGeneration": ("0.29", _qwen_sparse),
-    "Qwen3_5MoeForConditionalGeneration": ("0.17", _qwen_hybrid),
-    "Step3p5ForCausalLM": ("0.15.1", _step3p5),
-    "Step3p7ForConditionalGeneration": ("0.23", _step3p5),
+    architecture: (str(since), next(reader for reader in _READERS if reader.__name__ == f"_{name}"))
+    for architecture, (since, name) in data_table("kv_families").items()
 }
-
 # Encoders, which keep nothing of a token (vllm/model_executor/models, with EncoderOnlyAttention).
-_ENCODERS = (
-    *("BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification", "BertModel"),
-    *("BertSpladeSparseEmbeddingModel", "BgeM3EmbeddingModel", "CamembertModel", "GteModel", "GteNewModel"),
-    *("GteNewForSequenceClassification", "LlamaBidirectionalForSequenceClassification", "LlamaBidirectionalModel"),
-    *("ModernBertForSequenceClassification", "ModernBertForTokenClassification", "ModernBertModel", "NewModel"),
-    *("NewForSequenceClassification", "NomicBertModel", "RobertaForMaskedLM", "RobertaForSequenceClassification"),
-    *("RobertaModel", "VoyageQwen3BidirectionalEmbedModel", "XLMRobertaForSequenceClassification", "XLMRobertaModel"),
-)
+_ENCODERS = frozenset(data_table("kv_encoders"))
 
 
 def keeps_nothing(config: Mapping[str, object]) -> bool:

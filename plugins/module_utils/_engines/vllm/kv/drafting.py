@@ -40,7 +40,7 @@ def resolve(flags: Flags, model: Model, release: Release) -> Draft:
         return Draft()
     method = method_of(wanted, wanted.get("draft_config"))
     if method == "mtp":
-        return _prediction(model, release, wanted.get("num_speculative_tokens", 1))
+        return _prediction(model, release, wanted.get("num_speculative_tokens", len(model.depths) or 1))
     tokens = wanted.get("num_speculative_tokens")
     if tokens is None:
         expected = "how many tokens are drafted a step"
@@ -85,7 +85,7 @@ def _prediction(model: Model, release: Release, tokens: int) -> Draft:
         words = "NotImplementedError: Speculative decoding with draft model is not supported yet."
         remedy = "use vLLM 0.17 or newer, or leave --speculative-config out"
         raise refusal("kv-drafter", f"{_PLACE}.method", words=words, remedy=remedy, source="vllm/config/speculative.py")
-    return Draft("mtp", tokens, (model.mtp,))
+    return Draft("mtp", tokens, model.depths[:tokens] or (model.mtp,))
 
 
 def _check_recurrent(model: Model, release: Release) -> None:

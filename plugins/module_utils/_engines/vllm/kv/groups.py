@@ -4,6 +4,7 @@
 import math
 from dataclasses import dataclass, replace
 
+from .model import Pooled
 from .pages import Page, ceil_div
 from .settings import Settings
 from .trouble import refusal
@@ -29,10 +30,8 @@ class Group:
 def make_groups(stages: list[list[Page]], settings: Settings) -> list[Group]:
     """The groups of the whole model, in order of first appearance."""
     pages = [page for stage in stages for page in stage]
-    if settings.packs_groups:
-        return _packed(pages)
-    if settings.pooled:
-        return _beside_states(pages, settings.pooled.tokens)
+    if settings.packs_groups or settings.pooled:
+        return _packed(pages, settings)
     if len({(page.kind, page.block, page.window) for page in pages}) == 1 and len(set(pages)) > 1:
         return [_unequal(stages)]
     pages = _equal_pages(pages, settings)
@@ -67,55 +66,49 @@ def _stage_bounds(stages: list[list[Page]]) -> list[tuple[int, int]]:
     return bounds
 
 
-def _packed(pages: list[Page]) -> list[Group]:
-    """DeepSeek-V4's groups: pages of any size side by side in a block, which the latents' group decides (up to 0.31
-    _get_kv_cache_groups_uniform_groups, then _get_packed_kv_cache_groups)."""
-    kinds: dict[tuple[str, int, int | None], dict[int, list[Page]]] = {}
-    for page in sorted(pages, key=lambda page: page.window is not None):
-        kinds.setdefault((page.kind, page.block, page.window), {}).setdefault(page.bytes, []).append(page)
+def _packed(pages: list[Page], settings: Settings) -> list[Group]:
+    """Groups of pages of unequal size side by side in a block. Layers that a model repeats, one of each size, stay
+    together; states and rings are divided until they fit beside them (0.33, kv_cache_planning.py,
+    _get_packed_kv_cache_groups; up to 0.31 _get_kv_cache_groups_uniform_groups)."""
+    kinds: dict[tuple[object, ...], dict[int, list[Page]]] = {}
+    for page in pages if settings.pooled else sorted(pages, key=lambda page: page.window is not None):
+        kind = page.kind, page.block, page.window, page.kind == "Mamba" and page.heads
+        kinds.setdefault(kind, {}).setdefault(page.bytes, []).append(page)
     counts = [max(map(len, sizes.values())) for sizes in kinds.values()]
-    # ties prefer the larger size
-    size = min(range(counts[0], max(counts) + 1), key=lambda item: (sum(-count % item for count in counts), -item))
+    even = [len({*map(len, sizes.values())}) == 1 or not settings.release.packs_repeats for sizes in kinds.values()]
+    least = [count for count, sizes, same in zip(counts, kinds.values(), even, strict=True) if same and len(sizes) > 1]
+    repeats = [count for count, same in zip(counts, even, strict=True) if same]
+    size = 0
+    if least:  # ties prefer the larger size
+        known = range(max(least), max(repeats) + 1)
+        size = min(known, key=lambda item: (sum(-count % item for count in repeats), -item))
+    parts = [ceil_div(count, size) if size and same else 1 for count, same in zip(counts, even, strict=True)]
+    states = [kind[0] in _STATES or (not size and kind[2] is not None) for kind in kinds]
+    block = max(
+        sum(ceil_div(len(same), len(same) if state else part) * width for width, same in sizes.items())
+        for sizes, part, state in zip(kinds.values(), parts, states, strict=True)
+    )
+    unit = _stride(pages, settings.pooled)
     groups = []
-    for sizes, count in zip(kinds.values(), counts, strict=True):
-        parts = ceil_div(count, size)
-        for first in range(parts):
-            mine = [page for same in sizes.values() for page in same[first::parts]]
-            groups.append(Group(mine[0], (len(mine),), (sum(page.bytes for page in mine),)))
-    return groups
-
-
-def _beside_states(pages: list[Page], pooled: int) -> list[Group]:
-    """Groups of pages of unequal size in one block, as many layers each as waste the least; states and rings in groups
-    that the block of the attention layers holds (0.33, kv_cache_planning.py, _get_packed_kv_cache_groups)."""
-    kinds: dict[tuple[object, ...], list[Page]] = {}
-    for page in pages:
-        kinds.setdefault((page.kind, page.block, page.kind == "Mamba" and page.heads), []).append(page)
-    attention = next(same for same in kinds.values() if same[0].kind not in _STATES)
-    layers = len(attention) // 2  # each with its keys
-    counts = [layers if same is attention else len(same) for same in kinds.values()]
-    size = min(range(layers, max(counts) + 1), key=lambda item: (sum(-count % item for count in counts), -item))
-    block = sum(page.bytes for page in attention)
-    unit = _stride(attention[0], pooled)
-    groups = []
-    for same, count in zip(kinds.values(), counts, strict=True):
-        parts = ceil_div(count, size)
-        if same is attention:
-            mine = [[*attention]]
+    for sizes, part, state in zip(kinds.values(), parts, states, strict=True):
+        if state and settings.release.packs_repeats:
+            width = next(iter(sizes))
+            count = max(part, ceil_div(sum(map(len, sizes.values())), max(block // width, 1)))
         else:
-            parts = max(parts, ceil_div(count, max(block // same[0].bytes, 1)))
-            mine = [same[first::parts] for first in range(parts)]
-        for group in mine:
-            held = ceil_div(sum(page.bytes for page in group), unit) * unit
-            groups.append(Group(group[0], (len(group),), (held,)))
+            count = part
+        for first in range(count):
+            mine = [page for same in sizes.values() for page in same[first::count]]
+            held = ceil_div(sum(page.bytes for page in mine), unit) * unit
+            groups.append(Group(mine[0], (len(mine),), (held,)))
     return groups
 
 
-def _stride(page: Page, pooled: int) -> int:
+def _stride(pages: list[Page], pooled: Pooled | None) -> int:
     """Bytes that blocks are a multiple of: 64 rows of latents, and 64 pooled keys where a block has more."""
-    if page.kind != "MLAAttention":
+    page = next(page for page in pages if page.kind not in _STATES)
+    if pooled is None or page.kind != "MLAAttention":
         return 1
-    keys = 64 * _POOLED_KEY if page.block != 64 * pooled else 1
+    keys = 64 * _POOLED_KEY if page.block != 64 * pooled.tokens else 1
     return math.lcm(page.bytes // page.block * 64, keys)
 
 

@@ -25,6 +25,7 @@ class Attention:
     beside it for all heads, the same on every rank; 0 without one. compressed: of DeepSeek-V4's layers, how many tokens
     become one latent that is kept beside the window; 0 for the window alone, None for every other model. packed: bytes
     that it keeps of a token whatever the cache's dtype; 0 where widths and dtype decide. pooled: see Pooled.
+    convolved: of a short convolution beside it, the tokens and the elements of each KV head; None without one.
     """
 
     kv_heads: int
@@ -36,6 +37,7 @@ class Attention:
     compressed: int | None = None
     packed: int = 0
     pooled: Pooled | None = None
+    convolved: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class Model:
     any do. experts: a mixture of experts. longest: tokens of context that the config allows. kv_dtype: the checkpoint's
     own KV quantization as a --kv-cache-dtype; None without one. convolution: elements of a token that a convolution
     beside the layers keeps, and of how many tokens, whole on each rank; None without one. stacked: one of the layers
-    with which the checkpoint drafts by DSpark; None where it doesn't.
+    with which the checkpoint drafts by DSpark; None where it doesn't. depths: prediction layers that draft a token
+    each; then mtp is the first of them.
     """
 
     architecture: str
@@ -90,6 +93,7 @@ class Model:
     kv_dtype: str | None = None
     convolution: tuple[int, int] | None = None
     stacked: Attention | None = None
+    depths: tuple[Attention, ...] = ()
 
     @property
     def recurrent(self) -> Recurrent | None:

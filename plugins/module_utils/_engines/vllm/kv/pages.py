@@ -21,6 +21,8 @@ _INDEX_BYTES = 2
 # DeepSeek-V4's latent of 512 elements under an FP8 cache: 448 in 8 bits, 64 in 16, 8 bytes of scales; pages are
 # multiples of the second number (vllm/models/deepseek_v4/attention.py).
 _PACKED_LATENT, _PACKED_ALIGNMENT = 584, 576
+# Bytes of an indexer's key of 128 elements in 8 bits, with its scale.
+_INDEX_KEY = 132
 # FlashInfer's DeltaNet kernels export states inside a prefill at multiples of these tokens (0.33).
 _DELTA_CHECKPOINT = 64
 # A block of latents beside states is a multiple of the first, and of so many pooled keys (0.33).
@@ -138,6 +140,11 @@ def _pages(layer: object, settings: Settings, common: Hybrid | None, backend: st
     if isinstance(layer, Attention) and layer.compressed is not None:
         return _compressed(layer, layer.compressed, settings)
     page = _page(layer, settings, common, backend)
+    if isinstance(layer, Attention) and layer.convolved:
+        tokens, width = layer.convolved
+        heads = max(1, layer.kv_heads // settings.tensor_parallel)
+        held = Page("SlidingWindow", tokens, heads * tokens * width * 2, heads=(heads, width, 0), window=tokens)
+        return [held, page]
     if not isinstance(layer, Attention) or layer.pooled is None:
         return [page]
     pooled = layer.pooled
@@ -149,12 +156,18 @@ def _pages(layer: object, settings: Settings, common: Hybrid | None, backend: st
 
 def _compressed(layer: Attention, ratio: int, settings: Settings) -> list[Page]:
     """What a layer of DeepSeek-V4 keeps: latents of its window, one of each `ratio` tokens, an indexer's keys of the
-    sparse layers, and in float32 what a compression has begun (vllm/models/deepseek_v4: attention.py, compressor.py;
-    vllm/v1/attention/backends/mla/sparse_swa.py)."""
-    pages = [Page("SlidingWindow", 64, _aligned(64 * _PACKED_LATENT), window=layer.window)]
+    sparse layers, and in float32 what a compression has begun (vllm/models/deepseek_v4 and deepseek_v41: attention.py,
+    compressor.py; vllm/v1/attention/backends/mla/sparse_swa.py)."""
+    block = settings.user_block or settings.model_block or DEFAULT_BLOCK
+    tokens = 32 if settings.shares_latents else 64
+    pages = [Page("SlidingWindow", tokens, _aligned(tokens * _PACKED_LATENT), window=layer.window)]
     if not ratio:
         return pages
-    block = settings.user_block or settings.model_block or DEFAULT_BLOCK
+    if settings.shares_latents:
+        held = [Page("MLAAttention", block, _aligned(block // ratio * kept)) for kept in (_PACKED_LATENT, _INDEX_KEY)]
+        ring = max(8, 1 << (settings.speculative_tokens + 1).bit_length())
+        open_pairs = [Page("CircularBuffer", ring, ring * 2 * layer.key_width * 4)] if ratio > 1 else []
+        return [*pages, *held, *open_pairs]
     overlap = 2 if layer.index_width else 1
     begun = 4 if layer.index_width else 8
     widths = [(layer.key_width, _PACKED_LATENT)]
@@ -177,7 +190,7 @@ def _page(layer: object, settings: Settings, common: Hybrid | None, backend: str
     block = settings.user_block or settings.model_block or DEFAULT_BLOCK
     if common is not None:
         block = common.block
-    if layer.window is not None:
+    if layer.window is not None and not layer.convolved:
         block = backends.window_block(backend, block, settings.release)
     kernel_block = backends.kernel_block(backend) if settings.release.aligns_block_strides else 1
     kind: Kind = "FullAttention"

@@ -56,7 +56,7 @@ def page_blocks(page: Page, length: int, settings: Settings) -> int:
     if page.kind == "CircularBuffer":
         return 1
     if page.window is not None:
-        held = page.window - 1 + settings.windows_in_flight * settings.max_num_batched_tokens
+        held = page.window - 1 + settings.retained + settings.windows_in_flight * settings.max_num_batched_tokens
         return ceil_div(min(held, length), page.block) + 1
     return ceil_div(ceil_div(length, settings.context_parallel), page.block)
 

@@ -94,6 +94,8 @@ class Release(Version):
     windows_take_kernel_block = _in("0.30..")
     # attention pages that don't divide the largest one are padded; before, vLLM refuses them
     pads_attention_pages = _in("0.26..")
+    # of pages of unequal size, only layers that repeat one of each size are divided into groups
+    packs_repeats = _in("0.32..")
     # layers also differ by the kernel blocks that their attention backend needs whole
     aligns_block_strides = _in("0.32..")
 

@@ -19,6 +19,8 @@ class Settings:
     """A start's decided values. user_block: --block-size, None without. model_block: the one that a model takes.
 
     packs_groups: pages of unequal size share a block. pooled: what an indexer keeps beside the attention layers.
+    shares_latents: layers read the latents of one below (DeepSeek-V4.1). retained: tokens behind a sliding window that
+    prediction layers may read again.
 
     cache_dtype: of attention layers. speculative_tokens: drafted per step. drafters: attention layers that the drafter
     adds; assumed without its config. windows_in_flight: batches whose tokens a sliding window holds. fits_length:
@@ -35,6 +37,8 @@ class Settings:
     model_block: int | None
     packs_groups: bool
     pooled: Pooled | None
+    shares_latents: bool
+    retained: int
     dtype: str
     cache_dtype: str
     prefix_caching: bool
@@ -85,6 +89,8 @@ def resolve(flags: Flags, model: Model, release: Release, long_allowed: bool = F
         model_block=model.block,
         packs_groups=model.attention.compressed is not None,
         pooled=model.attention.pooled,
+        shares_latents=model.architecture == "DeepseekV41ForCausalLM",
+        retained=draft.tokens - 1 if draft.method == "mtp" and len(draft.layers) > 1 else 0,
         dtype=dtype,
         cache_dtype=cache_dtype,
         prefix_caching=prefix_caching,
