@@ -103,6 +103,24 @@ def test_what_only_points_elsewhere_is_no_cause() -> None:
     assert causes.cause(lines) is None
 
 
+@pytest.mark.parametrize(
+    "last",
+    ["Killed", "Rank 0 scheduler died (exit code: -9)", "Exception: Server process exited with code -9. See logs."],
+)
+def test_a_process_that_was_killed_is_named_and_is_no_cause(last: str) -> None:
+    """Who did it, the kernel or a person, is what its host shows: a cause would keep that from being looked for."""
+    lines = ["INFO 11-20 10:45:57 gpu_executor.py:102] # GPU blocks: 12453, # CPU blocks: 2730", last]
+    assert causes.cause(lines) is None
+    assert causes.explained(lines).startswith(f"a process was killed ({last}): `journalctl -k -g oom-kill`")
+
+
+def test_an_internal_check_of_an_engine_is_no_setting() -> None:
+    """Found among the engines' own statements: their weakest words are in many a check that no owner can change."""
+    for words in ("RuntimeError: Invalid block found in popleft()", "AssertionError: fp8 weight scale cannot be zero."):
+        found = causes.cause([f"(EngineCore pid=33) ERROR 09-01 12:00:01 [core.py:1101] {words}"])
+        assert found is not None and found.found == words
+
+
 def test_without_a_cause_the_last_lines_are_shown() -> None:
     assert causes.explained(["INFO a", "", "INFO b", "INFO c", "INFO d"]) == (
         "the cause is unknown; its last output: INFO b | INFO c | INFO d"

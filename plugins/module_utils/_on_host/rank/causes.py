@@ -104,8 +104,8 @@ a folder or file that the container gets is not there -> run site.yml, which mak
 the image lacks a program or library, or has another build of it -> take another build, or its own entrypoint
    executable file not found|error while loading shared|undefined symbol|cannot open shared object
    stat \S+: no such file|ModuleNotFoundError|[Nn]inja|nvcc|CUDA_HOME|ImportError|PackageNotFoundError
-   DistributionNotFound|[Ff]ailed to import|cannot import|operator \S+ does not exist|no backends are|C compiler
-   \bis not (?:available|installed)|No such file or directory: '[\w+-]+'|_OpNamespace
+   DistributionNotFound|[Ff]ailed to import|cannot import|operator (?:\S+ )?does(?:n't| not) exist|no backends are
+   C compiler|\bis not (?:available|installed)|No such file or directory: '[\w+-]+'|_OpNamespace
    \d+ (?:positional )?arguments?\(s\)|not compiled with|compiled without|built without|pip install (?!-|git)
    fatal error: \S+\.h|already used by a Transformers
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
@@ -202,7 +202,7 @@ the engine refuses a setting -> change it in the recipe, and run site.yml
    only support|is required|incompatible|does not support|not allowed|has been removed|limit allowed|Do not set
    [Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory$)|not found|requires\b
    n't exist|is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow|find the config
-   is not enabled
+   is not enabled|arguments are required
 """
 
 
@@ -223,8 +223,8 @@ _SETTING = re.compile(
     r"max[_-]|num[_-]|_(?:size|len|token)|mode|upport|validation error|choice|LoRA|cache|error: |docker: |"
     r"No such file|minimum|start method"
 )
-# Of what only says that something else failed, the words that say how: the last resort.
-_HOW = re.compile(r"Worker failed with error|code:? -9\b|^Killed$")
+# Of what only says that something else failed, the words that say how. The second: who did it is for others to tell.
+_HOW, _KILLED = re.compile(r"Worker failed with error"), re.compile(r"code:? -9\b|^Killed$")
 _ELSEWHERE = re.compile(
     r"[Cc]onnection (?:closed|reset) by (?:remote )?peer|remote process exited|got 0 bytes|recvValue failed|"
     r"sendBytes failed|dump\" flag|has been lost|(?:actor|raylet|worker|node|rank|peer)\b.{0,80}(?:died|dead|exited|"
@@ -305,8 +305,8 @@ def cause(lines: Iterable[str]) -> Cause | None:
     statements = sorted([*raised, *native], key=lambda item: bool(_WEAK.search(item)))
     here = [statement for statement in statements if not _ELSEWHERE.search(statement)]
     if not here:
-        if not statements and (found := _kind_of(line.text for line in bare[::-1] if _HOW.search(line.text))):
-            return found
+        if not statements:
+            return _kind_of(line.text for line in bare[::-1] if _HOW.search(line.text))
         gone = statements[:1]
         remedy = "`ansible-playbook gb10.fleet.status` shows the other ranks"
         return Cause(f"another rank ended first ({_short(gone[0])})", remedy, elsewhere=True) if gone else None
@@ -325,7 +325,8 @@ def _kind_of(statements: Iterable[str]) -> Cause | None:
 
 def explained(lines: Sequence[str]) -> str:
     """For a sentence: the cause, or the last lines."""
-    found = cause(lines)
+    killed = (line.text for line in map(_bare, reversed(lines)) if _KILLED.search(line.text))
+    found = cause(lines) or _kind_of(killed)
     if found is not None:
         return found.sentence
     last = [line.strip() for line in lines if line.strip() and not _HELP.search(line)][-_SHOWN:]
