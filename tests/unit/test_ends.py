@@ -39,6 +39,16 @@ PERSON = "   maria : TTY=pts/0 ; PWD=/home/maria ; USER=root ; COMMAND=/usr/bin/
         ([entry("earlyoom.service", 'sending SIGTERM to process 4711 uid 0 "vllm": badness 900')], "", "earlyoom."),
         ([entry("session-3.scope", PERSON, "sudo")], "kill 9", "maria ended it by `/usr/bin/docker kill gb10-"),
         (
+            [entry("session-3.scope", PERSON.replace("kill gb10-service-chat", "rm -f 0f3a5c"), "sudo")],
+            "kill 9",
+            "maria ended it by `/usr/bin/docker rm -f 0f3a5c`",
+        ),
+        (
+            [entry("session-3.scope", PERSON.replace("kill gb10-service-chat", "rm -f 7b3a5c"), "sudo")],
+            "kill 9",
+            "somebody ended it by Docker",
+        ),
+        (
             [entry("user@1000.service", PERSON.replace("docker kill gb10-service-chat", "pkill -9 -f vllm"), "sudo")],
             "",
             "maria ended it by `/usr/bin/pkill -9 -f vllm`",

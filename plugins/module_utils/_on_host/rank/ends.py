@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 _ENDS = re.compile(r"kill|terminat|SIGTERM|SIGKILL|signal 9|\bstop|remov|restart|\boom\b", re.IGNORECASE)
 _COMMAND = re.compile(r"\s*(\S+) : .*\bCOMMAND=(.+)")
+_NUMBER, _SHORT_ID = re.compile(r"\b\d{2,8}\b"), re.compile(r"(?<=[ /])[0-9a-f]{4,11}\b")
 _BY_NAME = re.compile(r"\b(?:pkill|killall)\b")
 _DOCKER_ENDS = re.compile(r"Daemon shutdown complete|Processing signal|Stopping docker", re.IGNORECASE)
 # Who only reports what others do.
@@ -89,6 +90,7 @@ def _entries(journal: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_about(text: str, names: Collection[str], pids: Collection[int]) -> bool:
-    return any(name and name in text for name in names) or any(
-        int(word) in pids for word in re.findall(r"\b\d{2,8}\b", text)
-    )
+    if any(name and name in text for name in names) or any(int(word) in pids for word in _NUMBER.findall(text)):
+        return True
+    # Docker takes the beginning of an id
+    return any(name.startswith(word) for word in _SHORT_ID.findall(text) for name in names)
