@@ -7,7 +7,7 @@ import signal
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-_ENDS = re.compile(r"kill|terminat|SIGTERM|SIGKILL|signal 9|\bstop|remov|restart|\boom\b", re.IGNORECASE)
+_ENDS = re.compile(r"kill|terminat|SIGTERM|SIGKILL|signal 9|\bstop|remov|\brm\b|restart|\boom\b", re.IGNORECASE)
 _COMMAND = re.compile(r"\s*(\S+) : .*\bCOMMAND=(.+)")
 _NUMBER, _SHORT_ID = re.compile(r"\b\d{2,8}\b"), re.compile(r"(?<=[ /])[0-9a-f]{4,11}\b")
 _BY_NAME = re.compile(r"\b(?:pkill|killall)\b")
