@@ -9,6 +9,7 @@ import json
 import math
 import re
 import statistics
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.starts import 
     seconds_a_gb,
     slow_start,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.starts import read_kept, read_starts, starts
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.starts import (
+    journal_lines,
+    read_kept,
+    read_starts,
+    starts,
+)
 
 LOGS = Path(__file__).resolve().parents[1] / "data" / "start_logs"
 EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((LOGS / "phases.yml").read_text("utf-8"))
@@ -189,6 +195,14 @@ def test_a_journal_is_read_once_and_kept(tmp_path: Path) -> None:
 def test_what_a_host_kept_and_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(text)
     assert read_kept(str(tmp_path / "x.json")) == []
+
+
+def test_long_lines_of_a_publishers_code_take_no_time() -> None:
+    flood = "Compiling a graph for " * 2_000
+    text = "".join(f"{1764258000 + number}.5 titan gb10-chat[77]: {flood}\n" for number in range(200))
+    began = time.process_time()
+    assert [*starts(journal_lines(text), rows("vllm"))] == []
+    assert time.process_time() - began < 5
 
 
 def start(seconds: float, caches: str | None = "warm", **phases: float) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from ..._host.probe.parts import Run
 # A journal keeps weeks; what is older was read before. An engine that serves prints a line every ten seconds.
 _SINCE, _MOST_LINES, MOST = "-7d", 4000, 20
 _LONGEST_S = 86_400.0
+# What ends a phase stands at the beginning; a publisher's code may print lines that take long to search.
+_LONGEST_LINE = 500
 _LINE = re.compile(r"(\d{1,12}\.\d{1,6}) \S+ [^:]+: (.*)")
 
 Row = Mapping[str, Any]
@@ -63,7 +65,7 @@ def journal_lines(text: str) -> Iterator[tuple[float, str]]:
     """Of `journalctl --output short-unix`."""
     for line in text.splitlines():
         if match := _LINE.match(line):
-            yield float(match[1]), match[2]
+            yield float(match[1]), match[2][:_LONGEST_LINE]
 
 
 def read_starts(run: Run, unit: str, rows: Sequence[Row], kept: str) -> list[dict[str, Any]]:
