@@ -38,6 +38,10 @@ PLATFORMS = ["manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x8
 PYTHON = ["--python-version", "3.13", "--implementation", "cp", "--abi", "cp313", "--abi", "abi3", "--abi", "none"]
 
 
+# Names as shipped, so that there is something to choose of.
+TWO_NAMES = r"printf 'Host spark-3f1c spark-a208\n HostName titan\n' > ~/.ssh/config"
+
+
 @dataclass(frozen=True)
 class Seen:
     """status: of the command. screen: all of it. stretches: what came between two answers, which a person reads."""
@@ -170,6 +174,24 @@ def test_four_lines_of_readme_lead_to_an_answer_that_is_kept(desk: Fleet) -> Non
     assert desk.root("titan", "systemctl show gb10-service-chat --property ExecMainStartTimestamp") == started
 
 
+def test_a_try_beside_a_kept_service_goes_alone(desk: Fleet) -> None:
+    """By the line that it shows: what is kept by another inventory answers before, meanwhile and after."""
+    install(desk, "laptop")
+    seen = typed(desk, "laptop", "mkdir -p beside; cd beside; gb10 try titan -e model=lab-tiny", "nvidia", "yes")
+    checked(seen, 2)
+    assert "it goes on, and keeps its memory" in " ".join(seen.screen.split())
+    running = "systemctl list-units --state=active --no-legend --plain 'gb10-service-*' | cut -d' ' -f1"
+    started = "systemctl show gb10-service-chat --property ExecMainStartTimestamp"
+    assert len(desk.root("titan", running).split()) == 2
+    before = desk.root("titan", started)
+    [away] = re.findall(r"take it away: +(ansible-playbook .*?-K)", " ".join(seen.screen.split("\r\n")))
+    gone = typed(desk, "laptop", f"cd beside; {away}", "nvidia")
+    assert gone.status == 0, gone.screen
+    assert desk.root("titan", running).split() == ["gb10-service-chat.service"]
+    assert desk.root("titan", started) == before
+    checked(typed(desk, "laptop", "gb10 ask"), 0)
+
+
 def test_two_cabled_machines_answer_as_one(desk: Fleet) -> None:
     install(desk, "laptop")
     seen = typed(
@@ -218,6 +240,8 @@ def test_a_spark_tries_on_itself(desk: Fleet) -> None:
         ("rm ~/.ssh/known_hosts; gb10 try titan", (), "you ended it"),
         ("rm ~/.ssh/known_hosts; gb10 init titan", (), "you ended it"),
         ("gb10 init titan", (), "you ended it"),
+        (f"{TWO_NAMES}; gb10 init; rm ~/.ssh/config; false", (), "you ended it"),
+        (f"{TWO_NAMES}; gb10 init; rm ~/.ssh/config; false", ("7 x",), "expected numbers of the list"),
         ("gb10 plan", (), "no inventory is here"),
         ("gb10 fly", (), "gb10 knows no 'fly'"),
     ],
