@@ -56,8 +56,6 @@ stays:
   elements: str
 """
 
-import shutil
-from functools import partial
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -71,6 +69,7 @@ from ..module_utils._operations.undo.survey import (
     RemovalStep,
     Run,
     foreign,
+    leave,
     locks,
     remove,
     running,
@@ -115,7 +114,7 @@ def main() -> None:
             prove(module, look(module, asked, known))
         if is_whole and Path(layout.CONFIG).exists():
             # only now: until here a run that was cut off knows what is left
-            last = RemovalStep(layout.CONFIG, "is there", "not there", partial(shutil.rmtree, layout.CONFIG))
+            last = RemovalStep(layout.CONFIG, "is there", "not there", leave)
             steps.append(last)
             left += [] if module.check_mode else undo([last], run)
         for path in [] if module.check_mode else locks():

@@ -355,6 +355,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(layout, name, str(tmp_path / "config" / name.lower()))
     monkeypatch.setattr(survey, "_RECORDS", (layout.UNDO, layout.INSTALLED))
     monkeypatch.setattr(survey, "_STATE_FOLDERS", (str(tmp_path / "prometheus"),))
+    monkeypatch.setattr(survey, "PACKAGES", tmp_path / "backups/packages")
+    monkeypatch.setattr(survey, "_PACKAGES", tmp_path / "dpkg")
     for name in ("hf", "models", "images", "clients", "drift"):
         (tmp_path / "state" / name / "deep").mkdir(parents=True)
     for name in ("services", "installed"):
@@ -504,3 +506,17 @@ def test_what_stays_by_choice_is_named_with_its_remedy(root: Path) -> None:
     assert survey.stays(known, ["models", "images"], []) == []
     [late] = survey.stays(None, (), ["vm.swappiness"])
     assert "vm.swappiness stay as they are" in late
+
+
+def test_packages_are_named_after_a_second_removal_too(root: Path) -> None:
+    """The second converge finds them there, and brings none."""
+    for name in ("zstd", "perftest", "gone"):
+        (root / "config" / "installed" / name).touch()
+    survey.leave()
+    assert not (root / "config").exists()
+    (root / "dpkg").mkdir()
+    (root / "dpkg" / "zstd.list").touch()
+    (root / "dpkg" / "perftest:arm64.list").touch()
+    (root / "dpkg" / "gone-too.list").touch()
+    [packages] = survey.stays({"late": False, "kernel": {}}, (), ())
+    assert packages.endswith("apt-get remove perftest zstd takes them away")

@@ -30,6 +30,7 @@ _STATE_FOLDERS = ("/var/lib/gb10-prometheus", "/var/lib/gb10-alertmanager", layo
 # These go when nothing is left to be undone.
 _RECORDS = (layout.UNDO, layout.INSTALLED)
 BACKUPS = Path("/var/backups/gb10-fleet")
+PACKAGES, _PACKAGES = BACKUPS / "packages", Path("/var/lib/dpkg/info")
 _DOCKER = "/etc/docker/daemon.json"
 _CERTIFICATES = Path(layout.trusted_ca("")).parent
 _TRUSTED = Path(layout.trusted_link(layout.trusted_ca(""))).parent
@@ -240,14 +241,28 @@ def _made(folders: Iterable[str], going: Collection[str]) -> Iterator[RemovalSte
             yield RemovalStep(folder, "is there", "not there", partial(_rmdir, path))
 
 
+def brought() -> list[str]:
+    """The packages that roles installed. Those of an earlier removal count while they are here."""
+    earlier = PACKAGES.read_text("utf-8").split() if PACKAGES.is_file() else []
+    here = {name for name in earlier if [*_PACKAGES.glob(f"{name}.list"), *_PACKAGES.glob(f"{name}:*.list")]}
+    return sorted(here | {path.name for path in Path(layout.INSTALLED).glob("*")})
+
+
+def leave() -> None:
+    """Takes the records away. The packages are kept by name, for the next removal: a converge finds them here."""
+    if packages := brought():
+        PACKAGES.parent.mkdir(mode=0o700, exist_ok=True)
+        PACKAGES.write_text("".join(f"{name}\n" for name in packages), "utf-8")
+    shutil.rmtree(layout.CONFIG)
+
+
 def stays(record: Mapping[str, Any] | None, keep: Iterable[str], unset: Iterable[str]) -> list[str]:
     """What is not as it was, in sentences: by choice, or since nobody knows how it was.
 
     unset: names of the kernel's values that the slice declares.
     """
     found = []
-    packages = sorted(path.name for path in Path(layout.INSTALLED).glob("*"))
-    if packages:
+    if packages := brought():
         found.append(f"packages that were installed stay: apt-get remove {' '.join(packages)} takes them away")
     for kind in sorted(keep):
         paths = [f"{layout.STATE}/{name}" for name in KEPT[kind]] + [*(_STATE_FOLDERS if kind == "data" else ())]
