@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..module_utils._operations.bench.compare import WRONG, Difference
 from ..module_utils._operations.bench.conditions import NAMES
-from ..module_utils._operations.bench.report import LEFT, WIDTH, plots, recipe_text, tables, verdict_text
+from ..module_utils._operations.bench.report import LEFT, WIDTH, plots, recipe_text, span, tables, verdict_text
 
 _TEMPLATES = Path(__file__).resolve().parents[2] / "playbooks" / "templates"
 
@@ -24,7 +24,7 @@ def page(runs: Sequence[Mapping[str, object]], found: Sequence[Difference], pair
     )
     return environment.get_template("bench.html.j2").render(
         runs=runs,
-        found=[(item, verdict_text(item)) for item in found],
+        found=[(item, span(item), verdict_text(item)) for item in found],
         paired=paired,
         wrong=round(1 / WRONG),
         names=NAMES,

@@ -103,8 +103,13 @@ def _of_service(
 def main() -> None:
     series = [row for number, host in enumerate(_HOSTS) for row in _of_host(number, host)]
     series += [row for rank in _RANKS for row in _of_service(*rank)]
-    down = 'gb10_service_serving{host="spark-3",service="embed",rank="0"}'
-    series.append((down, _still(0)))
+    down = 'host="spark-3",service="embed",rank="0"'
+    link = 'host="titan",device="enP2p1s0f0np0"'
+    series += [
+        (f"gb10_service_serving{{{down}}}", _still(0)),
+        (f'ALERTS{{alertname="Gb10ServiceDown",alertstate="firing",severity="critical",{down}}}', _still(1)),
+        (f'ALERTS{{alertname="Gb10LinkDown",alertstate="firing",severity="critical",{link}}}', _still(1)),
+    ]
     now = int(time.time()) // _STEP * _STEP
     families: dict[str, list[tuple[str, _Value]]] = {}
     for name, value in series:

@@ -2,6 +2,7 @@
 """What a person reads of a run: tables, a plot's coordinates, lines for a recipe."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import geometric_mean
 from typing import Any
@@ -76,14 +77,20 @@ def comparison(found: Sequence[Difference]) -> list[str]:
     rows = [
         [
             *(item.point, item.figure, f"{item.before:.4g}", f"{item.after:.4g}"),
-            *(f"{item.ratio:.3f}", _span(item), verdict_text(item)),
+            *(f"{item.ratio:.3f}", span(item), verdict_text(item)),
         ]
         for item in found
     ]
     return _lines([heads, *rows])
 
 
-def _span(difference: Difference) -> str:
+def _round_up(value: float) -> float:
+    """The next 1, 1.5, 2, 3, 5 or 7 with zeros behind it."""
+    ten = 10.0 ** math.floor(math.log10(value))
+    return next(part * ten for part in (1, 1.5, 2, 3, 5, 7, 10) if part * ten >= value)
+
+
+def span(difference: Difference) -> str:
     """The interval. Its digits mean nothing where its ends lie further apart than `_MEANINGLESS`."""
     low, high = difference.low, difference.high
     return f"{low:.3f} to {high:.3f}" if high <= _MEANINGLESS * low else "too wide"
@@ -155,7 +162,7 @@ def plots(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     each run, in the plot's units; from zero, so that what looks twice as long is."""
     found = []
     for figure, more in BETTER.items():
-        most = max(value for run in runs for values in run["values"].values() for value in values[figure])
+        most = _round_up(max(value for run in runs for values in run["values"].values() for value in values[figure]))
         scale = (WIDTH - LEFT - 20) / most
         rows = [
             (f"{point['name']}{', ' + name if len(runs) > 1 else ''}", run["values"][point["name"]][figure], side)
