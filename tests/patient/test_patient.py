@@ -122,7 +122,7 @@ def test_it_is_set_after_a_boot(owner: Owner) -> None:
 def test_what_others_set_is_found(owner: Owner) -> None:
     eventually(lambda: "chat" in owner.root("docker ps --format '{{.Names}}'"), "its service runs again")
     owner.root("nvidia-smi --persistence-mode=1")
-    assert "gpu-persistence" in owner.play("drift.yml", code=None)
+    assert "persistence of the GPU" in owner.play("drift.yml", code=None)
     owner.root("systemctl restart gb10-gpu.service")  # as the remedy names it
     owner.root("systemctl stop gb10-gpu.service")
     assert owner.keeps() == ("None", "Enabled")

@@ -21,18 +21,21 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import host_warning
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import data_file, data_table
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.burn_in import burn_in_verdict
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import machine_shown
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import obstacles
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.next_boot import judged
 from drift_fleet import changed
 from unit.test_doctor import GROUP, bare, each, looked, put
 from unit.test_health import waits
+from unit.test_machine_health import ILLS, LINES
 
 ROOT = Path(__file__).resolve().parents[2]
 # Each text with one of these that has four words or more is looked at.
 WIDE = re.compile(
     r"\brestart\b|\breboot\b|power(?:s|ed)? (?:\w+ ){0,2}off|poweroff|AC power|unplug|site\.yml|fwupdmgr update|"
-    r"Dashboard"
+    r"Dashboard|(?i:cold start|power.?cycle|shut (?:it |this host |the machine )down|kexec|(?:switch|turn) \w+ off)"
 )
 JUDGES = re.compile(
     r"restart-known-bad|doctor(?:\.yml)? .*(?:judges|lets it)|reboot does not help|\{_UNLESS\}|\{POWER_BOTH\}"
@@ -171,3 +174,33 @@ def test_doctor_preflight_and_drift_judge_alike() -> None:
     ]
     mine = [one.remedy for one in found if one.rule == "gpu-held-back"]
     assert len(mine) == 3 and all(remedy.startswith("mend `restart-known-bad`") for remedy in mine)
+
+
+# Whatever sends this host into its next boot, by a list of its own.
+BOOTS = re.compile(
+    r"(?i)reboot --no|poweroff --no|power (?:\w+ ){0,2}off|restart (?:this|the) (?:host|machine)|AC power|cold start"
+    r"|power.?cycle"
+)
+SEEN_UNDER_LOAD = {"wrong": 2.0, "tflops": 20.0, "gb_s": 231.0}
+
+
+@pytest.mark.parametrize("name", ["nothing else", *ILLS, *(kind for _line, kind in LINES if kind)])
+def test_whoever_tells_of_an_illness_judges_its_remedy(name: str) -> None:
+    """Doctor, drift, preflight, status and a burn-in, beside a next boot that is known to fail."""
+    kernel = put("health", "lines", {name: {"count": 900, "today": 900, "last": "x"}})
+    ill = ILLS[name][0] if name in ILLS else kernel if name in data_table("kernel_lines") else lambda _state: None
+    both = each(ill, waits())
+    state = copy.deepcopy(bare(GROUP, "spark-2"))
+    both(state)
+    minutes: Any = [{"by": "x", "rows": [[96.0, 702.0, 20.0, 48.0]] * 60, "figures": SEEN_UNDER_LOAD}]
+    burned = burn_in_verdict(GROUP, "spark-2", copy.deepcopy(bare(GROUP, "spark-2")), state, minutes, 1)
+    gone = burn_in_verdict(GROUP, "spark-2", state, None, minutes, 2)
+    remedies = [one.remedy for one in looked(GROUP, "spark-2", both).findings]
+    remedies += [one.remedy for one in compare(GROUP, changed(GROUP, "spark-2", both), "2026-11-01").differences]  # type: ignore[arg-type]
+    remedies += [one.remedy for one in obstacles("spark-2", GROUP["hosts"]["spark-2"], state)]
+    sentences = [*machine_shown(GROUP, "spark-2", state)[1], *burned["found"], *gone["found"]]
+    advised = [text for text in (*remedies, *sentences) if BOOTS.search(text)]
+    assert advised
+    assert [
+        text for text in advised if not re.search("mend `restart-known-bad`|don't restart this host yet", text)
+    ] == []

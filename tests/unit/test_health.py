@@ -10,12 +10,18 @@ import re
 import struct
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import drift_fleet
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import host_warning
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
+from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.spec import recipe_spec
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe import machine, nvidia_smi
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import (
     UnreadableError,
@@ -355,6 +361,39 @@ def test_drift_finds_a_clock_that_is_not_kept() -> None:
     assert compare(plan, unknown, "2026-11-01").differences == ()  # type: ignore[arg-type]
     off = changed(plan, "titan", put("gpu", "persistence", False))
     assert [one.rule for one in compare(plan, off, "2026-11-01").differences] == ["gpu-persistence"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "rules"),
+    [
+        ({}, ["gpu-clock-proposed"]),
+        ({"persistence": True}, ["gpu-clock-proposed"]),
+        ({"clock_max_mhz": 2150}, []),
+        ({"clock_max_mhz": 2400}, []),  # the owner has decided
+        ({"clock_max_mhz": None}, []),
+    ],
+)
+def test_a_recipe_proposes_a_clock_with_its_source_and_the_owner_decides(
+    gpu: dict[str, Any], rules: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = drift_fleet.LIBRARY.recipes["lab-tiny"]
+    capped = {**tiny.data, "gpu": {"clock_max_mhz": {"value": 2150, "source": "issue 7 of somebody"}}}
+    recipes = {**drift_fleet.LIBRARY.recipes, "lab-tiny": replace(tiny, data=capped)}  # type: ignore[arg-type]
+    monkeypatch.setattr(drift_fleet, "LIBRARY", replace(drift_fleet.LIBRARY, recipes=recipes))
+    plan = drift_fleet.planned(fleet_host={"memory_kib": 15728640, "gpu": gpu})
+    found = [one for one in plan["findings"] if one["rule"] == "gpu-clock-proposed"]
+    assert [one["rule"] for one in found] == rules
+    assert all(one["severity"] == "hint" and one["source"] == "issue 7 of somebody" for one in found)
+    assert all("clock_max_mhz: 2150" in one["remedy"] and "titan" in one["found"] for one in found)
+    # nothing is set by a recipe alone
+    assert plan["hosts"]["titan"]["gpu"]["clock_max_mhz"] == gpu.get("clock_max_mhz")
+
+
+@pytest.mark.parametrize("gpu", [{"clock_max_mhz": 2150}, {"clock_max_mhz": {"value": 2150}}, {"clock": 1}])
+def test_a_proposed_clock_without_its_source_is_no_recipe(gpu: dict[str, Any]) -> None:
+    tiny = drift_fleet.LIBRARY.recipes["lab-tiny"]
+    _checked, wrong = check(recipe_spec(ENGINES["vllm"].spec), {**tiny.data, "gpu": gpu}, Place(thing="x"))
+    assert [one.severity for one in wrong] == ["error"]
 
 
 # Starts, and the kernel -------------------------------------------------------------------------------------------

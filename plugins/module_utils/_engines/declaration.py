@@ -131,12 +131,18 @@ class MountData(TypedDict):
     read_only: bool
 
 
+class Cited(TypedDict):
+    value: int
+    source: str
+
+
 class RecipeData(TypedDict):
     name: str
     summary: str
     kind: str
     host_counts: list[int]
     startup_limit_s: int | None
+    gpu: NotRequired[dict[str, Cited]]
     model: ModelData
     engine: str
     image: ImageData

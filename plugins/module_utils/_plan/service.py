@@ -76,6 +76,7 @@ def place(
     findings += [
         *engine.problems(placed),
         *_host_count(placed),
+        *_proposed_clock(placed),
         *_without_tls(placed),
         *_open_paths(placed),
         *_without_aliases(placed),
@@ -139,6 +140,15 @@ def _host_count(placed: Placed) -> Iterator[Finding]:
             remedy="compare answers and speed with the recipe's own number of hosts, then write host_counts into a "
             "recipe of your own",
         )
+
+
+def _proposed_clock(placed: Placed) -> Iterator[Finding]:
+    """What its recipe was run with; a host whose owner declared another clock, or null, keeps that."""
+    proposed = placed.recipe.get("gpu", {}).get("clock_max_mhz")
+    free = [host.name for host in placed.hosts if "clock_max_mhz" not in host.settings.get("gpu", {})]
+    if proposed and free:
+        at, source = Place(service=placed.name, variable="fleet_host", option="gpu.clock_max_mhz"), proposed["source"]
+        yield worded.hint("gpu-clock-proposed", at, hosts=", ".join(free), clock=proposed["value"], source=source)
 
 
 def _without_tls(placed: Placed) -> Iterator[Finding]:

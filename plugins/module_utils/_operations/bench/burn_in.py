@@ -56,10 +56,9 @@ def burn_in_verdict(
     """``{verdict, found, figures, by, rows}`` for the page. before, after: `host_info`'s states; None where the host no
     longer answers. minutes: the answers of `work`. most: how many were asked for."""
     worked = [minute for minute in minutes if "rows" in minute]
-    found = [*_under_load(Place(host=host), worked, most)]
-    if after:
-        look = PreflightContext(host, plan["hosts"][host], _since(plan, host, before, after, worked))
-        found += [judged(look, finding) for finding in HEALTH.obstacles(look)]
+    look = PreflightContext(host, plan["hosts"][host], _since(plan, host, before, after or before, worked))
+    shown = HEALTH.obstacles(look) if after else ()
+    found = [judged(look, finding) for finding in (*_under_load(Place(host=host), worked, most), *shown)]
     rules = dict.fromkeys(finding.rule for finding in ordered(found))
     return {
         "verdict": f"failed, by {', '.join(rules)}" if rules else "passed",

@@ -19,7 +19,7 @@ _FIRST = "mend `restart-known-bad` of this host first; then "
 # Of the host itself: what a unit, a container or a service loads anew is nothing of the next boot.
 RESTARTS = re.compile(
     r"systemctl (?:reboot|poweroff)|(?<!systemctl )(?<!docker )\brestart\b(?! the services| yet|-known)"
-    r"|power(?:s|ed)? (?:it |both |this host )?off|AC power"
+    r"|power(?:s|ed)? (?:it |both |this host |the machine )?off|AC power|cold start|power.?cycle"
 )
 # A host's word for a kernel stands in commands that a person types with sudo.
 _RELEASE = re.compile(r"[\w.+~-]+")
