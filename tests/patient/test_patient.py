@@ -144,7 +144,15 @@ def test_a_part_that_is_no_longer_declared_comes_back_alone(owner: Owner) -> Non
 # What it shows ------------------------------------------------------------------------------------------------------
 
 
+# A lab's host shows no GPU of its own accord: there is no driver.
+GPU = """\
+mkdir -p /run/pci && echo 0x10de > /run/pci/vendor && echo 0x030200 > /run/pci/class
+mount --bind /run/pci /sys/bus/pci/devices/000f:01:00.0
+printf '#!/bin/sh\\necho nvidia.ko\\n' > /usr/local/sbin/modinfo && chmod 755 /usr/local/sbin/modinfo"""
+
+
 def test_status_has_a_row_of_the_machine(owner: Owner) -> None:
+    owner.root(GPU)
     owner.shows(BUSY)
     (row,) = [line.split() for line in owner.play("status.yml").splitlines() if re.match(rf"{HOST} +answers", line)]
     assert row[1:6] == ["answers", "96", "2411", "48", "64"]

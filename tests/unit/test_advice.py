@@ -185,7 +185,7 @@ SEEN_UNDER_LOAD = {"wrong": 2.0, "tflops": 20.0, "gb_s": 231.0}
 
 
 @pytest.mark.parametrize("name", ["nothing else", *ILLS, *(kind for _line, kind in LINES if kind)])
-def test_whoever_tells_of_an_illness_judges_its_remedy(name: str) -> None:
+def test_an_illness_is_reported_with_a_judged_remedy(name: str) -> None:
     """Doctor, drift, preflight, status and a burn-in, beside a next boot that is known to fail."""
     kernel = put("health", "lines", {name: {"count": 900, "today": 900, "last": "x"}})
     ill = ILLS[name][0] if name in ILLS else kernel if name in data_table("kernel_lines") else lambda _state: None
