@@ -6,10 +6,16 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
 import shlex
+import signal
 import socket
 import struct
+import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -1036,3 +1042,35 @@ def test_a_vlan_over_a_half_is_seen(tmp_path: Path) -> None:
     (tmp_path / "bond0").mkdir()
     (half / "master").symlink_to("../bond0")
     assert _master("enp1s0f0np0", {"addresses": ["10.9.0.1/24"]}, tmp_path) == "bond0"
+
+
+@pytest.mark.parametrize(
+    ("typed", "why"),
+    [(b"\x03", "you ended it; no inventory was written"), (b"7 x\r", "expected numbers of the list, like 1 2")],
+)
+def test_a_choice_that_is_cut_off_leaves_nothing(tmp_path: Path, typed: bytes, why: str) -> None:
+    """At a terminal, by Ansible itself: two machines of ssh's files, and what a person types at the question."""
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/config").write_text("Host spark-3f1c spark-a208\n  HostName 127.0.0.1\n")
+    (tmp_path / "here").mkdir()
+    environment = {**os.environ, "HOME": str(tmp_path), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections")}
+    words = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "localhost,", "gb10.fleet.init"]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path / "here")
+        os.execve(words[0], words, environment)
+    screen, end, is_typed = b"", time.monotonic() + 180, False
+    while time.monotonic() < end:
+        if select.select([terminal], [], [], 1.5)[0]:
+            try:
+                screen += os.read(terminal, 4096)
+            except OSError:
+                break
+        elif b"for all:" in screen and not is_typed:
+            is_typed = os.write(terminal, typed) > 0
+    else:
+        os.kill(child, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(terminal)
+    assert status == 2 and why in screen.decode(), screen.decode()
+    assert [*(tmp_path / "here").iterdir()] == [] and not (tmp_path / ".ssh/known_hosts").exists()
