@@ -1074,3 +1074,26 @@ def test_a_choice_that_is_cut_off_leaves_nothing(tmp_path: Path, typed: bytes, w
     os.close(terminal)
     assert status == 2 and why in screen.decode(), screen.decode()
     assert [*(tmp_path / "here").iterdir()] == [] and not (tmp_path / ".ssh/known_hosts").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "files", "named"),
+    [
+        ("a/b-GGUF:Q4_K_M", ["b-Q4_K_M.gguf", "b-Q8_0.gguf", "mmproj-Q4_K_M.gguf"], "b-Q4_K_M.gguf"),
+        ("a/b-GGUF", ["b-mxfp4-00001-of-00003.gguf", "b-mxfp4-00002-of-00003.gguf"], "b-mxfp4-00001-of-00003.gguf"),
+        ("a/b-GGUF", ["b-Q4_0.gguf", "b-Q8_0.gguf"], ""),
+        ("a/b-GGUF:Q8_0", ["Q8_0/b.gguf"], "Q8_0/b.gguf"),
+    ],
+)
+def test_the_file_that_llama_cpp_took_is_named(tmp_path: Path, asked: str, files: list[str], named: str) -> None:
+    repository = tmp_path / "hf/hub/models--a--b-GGUF"
+    for file in files:
+        (repository / "snapshots" / ("c" * 40) / file).parent.mkdir(parents=True, exist_ok=True)
+        (repository / "snapshots" / ("c" * 40) / file).touch()
+    (repository / "refs").mkdir()
+    (repository / "refs/main").write_text("c" * 40)
+    [found] = read_by_hand(tmp_path, {5: {"words": f"llama-server -hf {asked}", "env": [f"HF_HOME={tmp_path}/hf"]}})
+    reading = {**reading_of("a", {}), "serving": [found]}
+    [one] = propose({"a": Host("a", reading)}, [], LIBRARY, take_over=True).services.values()  # type: ignore[arg-type]
+    assert one.recipe and one.recipe["model"].get("file") == (named or None)
+    assert one.service["model"]["source"] == {"path": str(repository)}

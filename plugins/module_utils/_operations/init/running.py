@@ -356,6 +356,8 @@ def _serving(
     port = value_of(kept, "--port") or "8000"
     at = f"127.0.0.1:{port}" if not closed else published.get(port, "").replace("0.0.0.0", "127.0.0.1")
     release = _RELEASE.search(ask(at)) if engine == "vllm" and at else None
+    if engine == "llama-cpp" and commit and value_of(kept, "-hf", "-hfr", "--hf-repo"):
+        kept += _file_of(folder, commit, kept)
     kept, paths = _of_host(kept, model_of(kept), _mounts(shown), everywhere=not process.container)
     return {
         "engine": engine,
@@ -446,6 +448,17 @@ def _weights(
     if not folder or not _COMMIT.fullmatch(commit) or not Path(folder, "snapshots", commit).is_dir():
         return "", ""
     return folder, commit
+
+
+def _file_of(folder: str, commit: str, words: Sequence[str]) -> list[str]:
+    """The option that names the file which llama.cpp took of a repository, where one alone is of the size that it was
+    asked for; a split one by its first part."""
+    size, root = model_of(words).partition(":")[2].lower(), Path(folder, "snapshots", commit)
+    files = [str(path.relative_to(root)) for path in root.rglob("*.gguf")]
+    later = re.compile(r"mmproj|-(?!00001)\d{5}-of-\d{5}\.", re.IGNORECASE)
+    fit = [file for file in files if size in file.lower() and not later.search(file)]
+    is_named = value_of(words, "--hf-file", "-hff")
+    return ["--hf-file", fit[0]] if len(fit) == 1 and not is_named else []
 
 
 def value_of(words: Sequence[str], *options: str) -> str:
