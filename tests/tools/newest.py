@@ -3,21 +3,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs the unit tests that touch Ansible, a syntax check of every playbook and plan.yml on the newest ansible-core.
 
-That line needs Python 3.12. Where none is found, it exits with 77 and says so. The tests of pure functions, two files
-of three, are left to the other line (`unit`): they know nothing of Ansible.
+That line needs Python 3.12. Where none is found, it exits with 77 and says so. The tests of pure functions, most
+of all, are left to the other line (`unit`): they know nothing of Ansible.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+UNIT = ROOT / "tests" / "unit"
 PLUGIN_UTILS = ROOT / "plugins" / "plugin_utils"
 VENV = ROOT / ".venv-newest"
 LOCK = ROOT / "requirements" / "newest.txt"
@@ -56,11 +60,70 @@ def prepare(python: str) -> None:
     stamp.write_text(LOCK.read_text())
 
 
-def touches_ansible(test: Path) -> bool:
-    """Whether it imports Ansible or a plugin of ours that does, or starts one of Ansible's programs."""
-    text = test.read_text("utf-8")
-    helpers = {PLUGIN_UTILS / f"{name}.py" for name in re.findall(r"plugin_utils(?:\.| import )(\w+)", text)}
-    return any(ANSIBLE.search(one) for one in (text, *(path.read_text("utf-8") for path in helpers)))
+@dataclass
+class Part:
+    """What a test file, or a helper of tests, has under one name. uses: names that stand in it, with their files."""
+
+    touches: bool = False
+    uses: set[tuple[Path, str]] = field(default_factory=set)
+
+
+@cache
+def parts(path: Path) -> dict[str, Part]:
+    """Of a file's functions, classes, constants and imports. A fixture counts as used by who has its name."""
+    text = path.read_text("utf-8")
+    lines, found = text.splitlines(), dict[str, Part]()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for one in node.names:
+                _imported(node, one, found)
+            continue
+        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+        source = "\n".join(lines[first - 1 : node.end_lineno])
+        for name in _bound(node):
+            part = found.setdefault(name, Part())
+            part.touches |= bool(ANSIBLE.search(source))
+            part.uses |= {(path, word) for word in re.findall(r"\w+", source)}
+    return found
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        # what runs for all tests of its file
+        return {node.name, *(["autouse"] if any("autouse" in ast.unparse(one) for one in node.decorator_list) else [])}
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
+def _imported(node: ast.Import | ast.ImportFrom, one: ast.alias, found: dict[str, Part]) -> None:
+    module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+    words = f"from {module} import {one.name}" if module else f"import {one.name}"
+    helpers = (PLUGIN_UTILS / f"{name}.py" for name in re.findall(r"plugin_utils(?:\.| import )(\w+)", words))
+    texts = (words, *(path.read_text("utf-8") for path in helpers))
+    part = found.setdefault((one.asname or one.name).partition(".")[0], Part())
+    part.touches |= any(ANSIBLE.search(text) for text in texts)
+    places = (folder / f"{module or one.name}.py" for folder in (UNIT, UNIT.parent))
+    part.uses |= {(path, name) for path in places if path.is_file() for name in ([one.name] if module else parts(path))}
+
+
+def touching(path: Path) -> list[str]:
+    """The tests of a file that come to Ansible: by what they are made of, and what that is made of."""
+    if "autouse" in parts(path) and _reached(path, "autouse"):
+        return [name for name in parts(path) if name.startswith("test_")]
+    return [name for name in parts(path) if name.startswith("test_") and _reached(path, name)]
+
+
+def _reached(path: Path, name: str) -> bool:
+    waiting, seen = [(path, name)], set[tuple[Path, str]]()
+    while waiting:
+        place = waiting.pop()
+        part = parts(place[0]).get(place[1])
+        if part is None or place in seen:
+            continue
+        if part.touches:
+            return True
+        seen.add(place)
+        waiting += part.uses
+    return False
 
 
 def main() -> int:
@@ -69,7 +132,7 @@ def main() -> int:
         print("no Python 3.12 or newer is on PATH or among pyenv's, and the newest ansible-core needs one")
         return SKIP
     prepare(python)
-    tests = sorted(str(path) for path in (ROOT / "tests" / "unit").glob("test_*.py") if touches_ansible(path))
+    tests = [f"{path}::{name}" for path in sorted(UNIT.glob("test_*.py")) for name in touching(path)]
     playbook = str(VENV / "bin" / "ansible-playbook")
     example = ("-i", "inventories/example")
     shims = sorted(path.name for path in ROOT.glob("*.yml") if "import_playbook" in path.read_text())
