@@ -107,9 +107,13 @@ def _imported(node: ast.Import | ast.ImportFrom, one: ast.alias, found: dict[str
 
 def touching(path: Path) -> list[str]:
     """The tests of a file that come to Ansible: by what they are made of, and what that is made of."""
-    if "autouse" in parts(path) and _reached(path, "autouse"):
-        return [name for name in parts(path) if name.startswith("test_")]
-    return [name for name in parts(path) if name.startswith("test_") and _reached(path, name)]
+    of_all = "autouse" in parts(path) and _reached(path, "autouse")
+    tests = [
+        node.name
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    ]
+    return [name for name in tests if name.lower().startswith("test") and (of_all or _reached(path, name))]
 
 
 def _reached(path: Path, name: str) -> bool:

@@ -37,6 +37,7 @@ TEST = "def test_it(): "
         (f"from helper import taken\n{TEST}taken()", ["test_it"]),
         (f"from helper import pure\n{TEST}pure()", []),
         (f"import helper\n{TEST}helper.pure()", ["test_it"]),
+        (f"from helper import taken as test_of_another\n{TEST}test_of_another()", ["test_it"]),
     ],
 )
 def test_what_comes_to_ansible_is_found(
