@@ -16,6 +16,7 @@ from ..module_utils._operations.bench import of_plan
 from ..module_utils._operations.bench.expected import kept_record, records, share_lines, with_run
 from ..module_utils._operations.bench.form import MOST_BYTES, earlier
 from ..module_utils._operations.bench.report import comparison, recipe_text, table, text_tables
+from ..module_utils._operations.bench.share import against_recipe, shared
 from ..plugin_utils._bench_page import page
 from ..plugin_utils._documented import OnController
 from ..plugin_utils._screen import refusal, show
@@ -28,6 +29,8 @@ class ActionModule(OnController):
             return {"changed": False} if self._task.check_mode else _kept(options)
         names = of_plan.compared_services(options)
         _refuse(of_plan.unusable(options))
+        if options["share"] and Path(options["share"]).exists():
+            raise AnsibleActionFail(f"share: {options['share']} is there; expected a new file; do this: name another")
         if options["seen"] is None:
             return {"changed": False, "targets": [of_plan.target(options, name) for name in dict.fromkeys(names)]}
         _refuse(of_plan.incomparable(options, _before(options)))
@@ -59,12 +62,16 @@ def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
             known[name] = record  # two runs of one service in one benchmark are both kept
             path, text = kept_record(plan, name, record)
             own[folder.parent / path] = text
+    for line in against_recipe(new[-1], plan["services"][new[-1]["service"]]["measured"]):
+        show(line)
     show("for measured in its recipe:\n" + recipe_text(runs[-1]))
+    if options["share"]:
+        own[Path(options["share"]).absolute()] = json.dumps(shared(new[-1], plan), indent=1) + "\n"
     written = {folder / f"{item['name']}.json": json.dumps(item, indent=1) + "\n" for item in new}
     html = folder / f"{runs[-1]['name']}.html"
     for file, content in {**written, **own, html: page(runs, found, paired)}.items():
         replace_file(file, content.encode())
-    show(f"kept: {html}")
+    show(f"kept: {html}" + (f"; to share: {options['share']}" if options["share"] else ""))
     return {"changed": True, "runs": [str(path) for path in written], "page": str(html)}
 
 

@@ -12,6 +12,7 @@ from ..module_utils._base.foreign_files import content_of
 from ..module_utils._engines.declaration import ModelData
 from ..module_utils._engines.recipes.formats import own_name
 from ..module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
+from ..module_utils._engines.recipes.to_sparkrun import to_sparkrun
 from ..module_utils._stores.weights.hub_api import HubApi
 from ..plugin_utils._documented import OnController
 from ..plugin_utils._own_recipes import as_yaml, recipes_folder, write_new
@@ -36,10 +37,14 @@ class ActionModule(OnController):
             warn(sentence)
         if imported["recipe"] is None:
             raise AnsibleActionFail(f"nothing was written: {theirs} can't be imported, for the reasons above")
-        text = as_yaml(imported["recipe"], f"Imported from {theirs.name}")
-        path = folder / f"{name}.yml"
+        written = to_sparkrun(imported["recipe"]) if options["form"] == "sparkrun" else imported["recipe"]
+        if written is None:
+            raise AnsibleActionFail(f"nothing was written: {theirs} has no image or command that sparkrun takes")
+        text = as_yaml(written, f"Imported from {theirs.name}")
+        path = folder / f"{name}.{'yml' if options['form'] == 'ours' else 'sparkrun.yaml'}"
         diff = write_new({path: text}, "recipe_import_folder", dry=self._task.check_mode)
-        self._ask_hub(imported["recipe"]["model"], folder.parent)
+        if options["form"] == "ours":
+            self._ask_hub(imported["recipe"]["model"], folder.parent)
         return {"changed": True, "path": str(path), "sentences": imported["sentences"], "diff": diff}
 
     def _ask_hub(self, model: ModelData, inventory: Path) -> None:

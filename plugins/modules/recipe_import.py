@@ -19,6 +19,11 @@ options:
   name:
     description: The new recipe's name. Without it, that of O(file) in small letters, with a dash for other characters.
     type: str
+  form:
+    description: How it is written; sparkrun for a recipe of yours that others are to have, as NAME.sparkrun.yaml.
+    type: str
+    choices: [ours, sparkrun]
+    default: ours
 """
 
 EXAMPLES = r"""

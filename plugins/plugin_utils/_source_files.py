@@ -85,7 +85,11 @@ def _of_commit(url: str, protocol: str, source: RecipeSource) -> Files:
     files, at = {}, 0
     for name in chosen:  # of each a line that ends in its size, its content, and a line's end
         begin = answer.index(b"\n", at) + 1
-        at = begin + int(answer[at:begin].split()[2])
+        words, at = answer[at:begin].split(), begin
+        if words[1:2] != [b"blob"]:
+            refused[one_line(name)] = "its commit lists it, and the source lacks its content"
+            continue
+        at = begin + int(words[2])
         files[name], at = answer[begin:at], at + 1
     return files, refused
 

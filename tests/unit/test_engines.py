@@ -242,6 +242,7 @@ EXCEPTIONS = {
     f"{UTIL}/_on_host/rank/admission.py": "the release whose own draining was seen",
     f"{UTIL}/_engines/normal_form.py": "whose parser takes several spellings",
     f"{UTIL}/_engines/recipes/foreign.py": "recipes of others, which vLLM serves",
+    f"{UTIL}/_engines/recipes/to_sparkrun.py": "recipes for others, which vLLM serves",
     f"{UTIL}/_engines/recipes/formats.py": "recipes of others, which vLLM serves",
     f"{UTIL}/_subjects/system/subject.py": "images that are known to fail, data/vllm_images.yml",
     f"{UTIL}/_base/staging.py": "an example of a line",

@@ -83,6 +83,32 @@ def test_a_folder_is_read_without_its_links(harm: tuple[Path, str, Path], tmp_pa
     assert "honest.yaml" in files and "link.yaml" in refused and not any(".git" in name for name in files)
 
 
+def test_a_file_that_is_listed_and_lacking_is_named(
+    harm: tuple[Path, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = _source_files._git
+
+    def lacks(place: str, protocol: str, words: Any, most: int, given: bytes = b"") -> bytes:
+        if words[0] != "cat-file":
+            return real(place, protocol, words, most, given)
+        first, *rest = given.splitlines(keepends=True)
+        return first.strip() + b" missing\n" + real(place, protocol, words, most, b"".join(rest))
+
+    monkeypatch.setattr(_source_files, "_git", lacks)
+    files, refused = files_of(source(path=str(harm[0]), commit=harm[1]), tmp_path)
+    (name,) = [name for name, why in refused.items() if "lacks its content" in why]
+    assert name not in files and "honest.yaml" in {*files, name}
+
+
+def test_a_repository_that_lost_a_file_is_refused_in_words(tmp_path: Path) -> None:
+    place = tmp_path / "torn"
+    commit = hostile_source.repository(place, {"a.yaml": recipe(NANO), "b.yaml": recipe(NANO, env={"A": "b"})})
+    blob = hostile_source.git(place, "rev-parse", "HEAD:b.yaml").strip()
+    (place / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(FleetError, match="git: "):
+        files_of(source(path=str(place), commit=commit), tmp_path)
+
+
 @pytest.mark.parametrize(
     ("bound", "value", "words"),
     [("_MOST_FETCHED", 4096, "more than"), ("_MOST_FILES", 1, ""), ("_LIMIT_S", 0.01, "did not end within")],
