@@ -16,19 +16,23 @@ from .test_from_the_hub import ON_CPU, PLAIN, owner
 
 __all__ = ["owner"]
 pytestmark = pytest.mark.story
-# It begins as soon as the old one has ended, asks the unit's status, and looks again in a second.
 _STATUS = "cat /run/gb10-fleet/chat/status.json"
+_STARTED = "docker inspect --format '{{.State.StartedAt}}' gb10-service-chat"
 
 
 def clocked(owner: Owner, command: str) -> float:
-    """Seconds from a command's end on the host to the moment when it serves again, by this machine's clock."""
+    """Seconds from the start of the container, by Docker, to the moment when it serves again, by the host's clock."""
     before = json.loads(owner.fleet.root("titan", _STATUS))["ready_at"]
     owner.fleet.root("titan", command)
     began = time.monotonic()
     while True:
-        now = json.loads(owner.fleet.root("titan", f"{_STATUS} 2>/dev/null || echo {{}}"))
-        if now.get("state") == "serving" and now["ready_at"] != before:
-            return time.monotonic() - began
+        now, _, at = owner.fleet.root("titan", f"{_STATUS} 2>/dev/null || echo {{}}; echo AT; date +%s.%N").partition(
+            "AT"
+        )
+        status = json.loads(now)
+        if status.get("state") == "serving" and status["ready_at"] != before:
+            started = owner.fleet.root("titan", f'date -d "$({_STARTED})" +%s.%N')
+            return float(at) - float(started)
         assert time.monotonic() - began < 600
         time.sleep(0.2)
 
@@ -58,7 +62,8 @@ def test_each_start_is_kept_and_adds_up(owner: Owner) -> None:
         phases = start["phases"]
         named = sum(took for phase, took in phases.items() if phase != "other")
         print(f"clock {clock:.1f} s, kept {start['seconds']} s: {phases}")
-        assert start["seconds"] == pytest.approx(clock, rel=0.05, abs=2.0)
+        # before the container runs the host is prepared
+        assert named - phases["container"] == pytest.approx(clock, rel=0.05, abs=1.5)
         assert named == pytest.approx(start["seconds"], rel=0.05)
         assert {"container", "program", "weights", "profiling", "first answer"} <= {*phases}
     again = owner.play("verify.yml")
