@@ -9,6 +9,7 @@ import importlib.util
 import os
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -155,6 +156,8 @@ def _help() -> str:
 
 def main(words: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else [*words]
+    if hasattr(signal, "SIGPIPE"):  # a reader that ends first, as head does
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if words[:1] == ["--completion"]:
         print(_COMPLETION)
     elif words[:1] == ["--words"]:

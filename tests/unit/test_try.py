@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.server
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -419,3 +420,13 @@ def test_a_question_with_braces_arrives_as_typed(monkeypatch: pytest.MonkeyPatch
     assert asked[0]["messages"][-1]["content"] == typed and typed in asked[1]
     [task] = yaml.safe_load((ROOT / "playbooks/ask.yml").read_text())[1]["tasks"]
     assert "question" not in task["gb10.fleet.ask"]  # there Ansible would read it as a template
+
+
+def test_a_reader_that_ends_first_is_no_fault() -> None:
+    """As `gb10 --help | head -1`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, ROOT / "cli/gb10.py", "--help"]
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writer)
+    assert done.stderr == ""
