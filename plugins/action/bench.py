@@ -88,7 +88,7 @@ def _before(options: Mapping[str, Any]) -> dict[str, Any] | None:
         with path.open("rb") as stream:
             return earlier(stream.read(MOST_BYTES + 1), str(path))
     except (OSError, ValueError) as problem:
-        raise AnsibleActionFail(f"{path} can't be compared with: {problem}; remove it, and measure anew") from None
+        raise AnsibleActionFail(f"{path} can't be compared with: {problem}; remove it, and measure again") from None
 
 
 def _refuse(found: Iterable[Finding]) -> None:

@@ -42,7 +42,7 @@ class ActionModule(OnController):
 
 
 def _names(reading: Any, part: str) -> list[str] | None:
-    """What a host has to be brought, by its answer; None where it could not say, as without Docker: all of it."""
+    """What a host must be brought, by its answer; None where it could not say, as without Docker: all of it."""
     state = reading.get("state") if isinstance(reading, dict) else None
     names = state.get(part) if isinstance(state, dict) else None
     return [str(name) for name in names] if isinstance(names, list) else None

@@ -118,7 +118,7 @@ def _state(search: step.Search, options: Options) -> SearchState:
     except FileNotFoundError:
         return new
     except (OSError, ValueError) as problem:
-        raise AnsibleActionFail(f"{problem}; remove {file}, and the search begins anew") from None
+        raise AnsibleActionFail(f"{problem}; remove {file}, and the search begins again") from None
     if different := changed(state, new):
         raise AnsibleActionFail(
             f"{file} is a search that was ended, of another {' and '.join(different)}: go on with that "

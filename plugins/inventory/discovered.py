@@ -102,7 +102,9 @@ def _found(hosts: list[str], user: str) -> dict[str, dict[str, Any]]:
     found = [(row, by_way[row["address"] or "localhost"]) for row in rows]
     for row, login in found:
         if row["name"] != login.hostname:
-            words = f"{row['address']} calls itself {login.hostname}, as another one does, and is {row['name']} here"
+            words = (
+                f"{row['address']} calls itself {login.hostname}, as another machine does, and is {row['name']} here"
+            )
             warn(f"{words}; give it a name of its own: sudo hostnamectl set-hostname NAME")
     return {row["name"]: _variables(row, login) for row, login in found}
 

@@ -218,7 +218,7 @@ def _require_valid(module: AnsibleModule, files: Files) -> None:
         why = (error or out).strip()[-2000:].replace(_STAGED, layout.GATEWAY)
         who = "HAProxy" if words[0] == PROGRAM else "keepalived"
         module.fail_json(
-            msg=f"{who} refuses what the gateway is to go by, and nothing of it was changed: {why}; mend what the "
+            msg=f"{who} refuses the new configuration, and nothing of it was changed: {why}; mend what the "
             "first line names, fleet_gateway or a file that it names, and run site.yml again"
         )
 

@@ -128,7 +128,7 @@ def replace(module: AnsibleModule, path: Path, text: str) -> None:
         code, out, err = module.run_command([word.replace("%s", new.name) for word in validate])
         if code:
             output = (err or out).strip()
-            module.fail_json(msg=f"{path}: {validate[0]} refuses the new file, the old one stays: {output}")
+            module.fail_json(msg=f"{path}: {validate[0]} refuses the new file, and the earlier file stays: {output}")
     module.atomic_move(new.name, str(path))
 
 

@@ -59,7 +59,7 @@ def main() -> None:
     try:
         found = read_starts(bounded_run(COMMAND_SECONDS), module.params["services"])
     except UnreadableError as problem:
-        module.fail_json(msg=f"it can't be read whether the services have to be started: {problem}")
+        module.fail_json(msg=f"it can't be read whether the services must be started: {problem}")
     module.exit_json(changed=False, services=found)
 
 

@@ -98,7 +98,7 @@ def ca_problems(ca: Path, now: datetime) -> Iterator[Finding]:
     try:
         texts = [file.read_text("ascii", "replace") for file in (ca, key)]
         read = described(texts[0], now, texts[1])
-        found = read.get("why") or ("" if read["of_key"] else "its key is another one's")
+        found = read.get("why") or ("" if read["of_key"] else "its key belongs to another certificate")
     except OSError as problem:
         found = f"{problem.filename or ca} can't be read ({problem.strerror})"
     if found:

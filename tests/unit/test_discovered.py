@@ -58,7 +58,7 @@ def test_sparks_that_answer_are_hosts_and_are_asked_once(tmp_path: Path) -> None
     assert {*hosts} == {"titan", "gx10", "titan-2", "fleet-chosen"}
     # what a hostile neighbour says of itself: no template, no size that a plan takes, no other's place
     assert hosts["titan-2"]["gb10_mac"] == "" and "fleet_host" not in hosts["titan-2"]
-    assert "10.0.0.5 calls itself titan, as another one does, and is titan-2 here" in words
+    assert "10.0.0.5 calls itself titan, as another machine does, and is titan-2 here" in words
     assert "left out: 10.0.0.6" in words and "7*7" not in json.dumps(found)
     assert hosts["titan"]["ansible_host"] == "10.0.0.1" and hosts["titan"]["gb10_ota"] == "7.5.0"
     assert "fleet_host" not in hosts["titan"]

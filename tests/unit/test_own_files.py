@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every file that we keep on a host or the controller, damaged in every way: nothing stops, what it held begins anew.
+"""Every file that we keep on a host or the controller, damaged in every way: nothing stops, its record begins again.
 
 The supervisors' own files: test_rank_harm.py.
 """

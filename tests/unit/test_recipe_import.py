@@ -317,7 +317,7 @@ def test_a_build_of_others_is_asked_for_no_name_that_it_has() -> None:
     launch = {"argv": ["a/b", "--max-parallel-prefills", "2"], "env": env, "image": "eugr/spark-vllm-b12x:latest"}
     found = [one for one in api.lint(launch) if one["rule"].startswith("catalogue-unknown")]
     assert [(one["place"], one["severity"]) for one in found] == [("env VLLM_OF_NOBODY", "warning")]
-    assert found[0]["remedy"] == "keep it if this image's build reads it; else drop it"
+    assert found[0]["remedy"] == "keep it if this image's build reads it; if not, drop it"
 
 
 # Of a pair that ran; the checkpoint's size is in no file of ours, so that its weights are estimated as too large.

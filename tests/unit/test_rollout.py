@@ -168,7 +168,7 @@ def test_how_long_nobody_serves_is_on_the_page() -> None:
     assert page(alone, steps(alone, "a")).splitlines() == [
         "b: goes by the plan already",
         "1. a on host-a: nobody serves for about 120 s, and requests wait at the gateway",
-        "each lets its answers end first, and has to prove itself before the next one moves; else it goes back",
+        "each lets its answers end first, and must prove itself before the next moves; if not, it goes back",
     ]
     unknown = [replica("a", start_s=None)]
     assert "nobody serves for at most 1800 s, and requests are refused" in page(unknown, steps(unknown, None))

@@ -134,7 +134,7 @@ def test_the_try_before_is_named_and_gives_its_place_and_what_is_kept_goes_on() 
     found = trying.of_inventories(hosts)
     assert [*trying.running_words(found, "fleet-try-1")] == [
         "a serves m on port 8000: chat of the inventory home; it goes on, and keeps its memory",
-        "a, b serves m on port 8001: the try before; this one takes its place",
+        "a, b serves m on port 8001: the try before; this try takes its place",
         "b serves m on port 8002: big of another inventory; it goes on, and keeps its memory",
     ]
     assert trying.port_for(found, "fleet-try-1") == 8001

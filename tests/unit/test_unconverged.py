@@ -313,7 +313,7 @@ def needs(tags: list[str], skipped: list[str], network: bool = False, **changes:
 )
 def test_no_role_runs_without_what_it_needs(tags: list[str], skipped: list[str], instead: str) -> None:
     assert needs(tags, skipped) == []
-    sentence = f"titan: services needs image_store first, since an image has to be brought; {instead}"
+    sentence = f"titan: services needs image_store first, since an image must be brought; {instead}"
     assert needs(tags, skipped, images_changing=["an image"]) == ([sentence] if instead else [])
 
 
@@ -562,7 +562,7 @@ def test_what_proves_a_task_unnecessary_is_compared(name: str) -> None:
 
 
 def test_each_call_of_a_rollouts_staging_is_seen_beforehand() -> None:
-    """Who gives to whom matters only where something has to be brought."""
+    """Who gives to whom matters only where something must be brought."""
     plays = yaml.safe_load((ROOT / "playbooks" / "rollout.yml").read_text("utf-8"))
     [staging] = [task for play in plays for task in play["tasks"] if "rollout_unstaged" in str(task.get("when"))]
     roles = [task["ansible.builtin.include_role"]["name"].rpartition(".")[2] for task in staging["block"]]

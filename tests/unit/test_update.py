@@ -498,23 +498,23 @@ def test_the_page() -> None:
             (),
             {"a": "none runs"},
             [],
-            "a did not prove itself, what can be put back was; what comes after it was left alone:\na: none runs",
+            "a did not prove itself, what can be put back was; the hosts after it were not touched:\na: none runs",
         ),
         (
             ("pair",),
             {"a": "it failed", "b": "slow"},
             [],
-            "a, b did not prove themselves, what can be put back was, and its services serve again; what comes after "
-            "it was left alone:\na: it failed\nb: slow",
+            "a, b did not prove themselves, what can be put back was, and its services serve again; the hosts "
+            "after it were not touched:\na: it failed\nb: slow",
         ),
         (
             ("pair",),
             {"b": "slow"},
             ["a"],
-            "a, b did not prove themselves; what comes after it was left alone:\n"
+            "a, b did not prove themselves; the hosts after it were not touched:\n"
             "a: it can't be reached, or could not be put back\nb: slow",
         ),
-        (("pair",), {"a": "slow"}, ["a"], "a did not prove itself; what comes after it was left alone:\na: slow"),
+        (("pair",), {"a": "slow"}, ["a"], "a did not prove itself; the hosts after it were not touched:\na: slow"),
     ],
 )
 def test_why_a_run_ends(services: Any, failed: dict[str, str], gone: list[str], words: str) -> None:
@@ -722,7 +722,7 @@ def test_what_fails_is_a_sentence_and_is_taken_up(apt: Apt, where: str) -> None:
 
 def test_other_package_lists_than_were_judged_are_refused(apt: Apt) -> None:
     apt.offers["bash"] = "3"
-    with pytest.raises(change.UpdateError, match="apt would do something else than what was judged: bash 2, bash 3"):
+    with pytest.raises(change.UpdateError, match="apt would do something else than was judged: bash 2, bash 3"):
         kept(apt)
     apt.offers["bash"] = "2"
     kept(apt)

@@ -2,7 +2,7 @@
 """Reads and replaces files that this collection itself keeps: records, seals, histories.
 
 A crash, a full disk or a hand may leave anything in them. Such a file stops nothing: it is set aside under a name of
-its own, for whoever wants to know, it is noted once, and what it held begins anew.
+its own, for whoever wants to know, it is noted once, and its record begins again.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def read(path: Path, parse: Callable[[bytes], Value], note: Note | None) -> Valu
     """
     value, why = look(path, parse)
     if why and note:
-        note(f"{path} can't be read ({why}): {set_aside(path)}, and what it held begins anew")
+        note(f"{path} can't be read ({why}): {set_aside(path)}, and its record begins again")
     return value
 
 

@@ -31,7 +31,7 @@ def require_pattern(pattern: str) -> None:
     if posixpath.normpath(pattern) != pattern or not pattern.startswith("/"):
         raise ValueError(f"{pattern}: expected a whole path without . and ..; write /FOLDER/NAME")
     if any(mark in folder for mark in "*?[") or any(mark in name for mark in "?["):
-        raise ValueError(f"{pattern}: expected * in its last name alone; write each folder by its name")
+        raise ValueError(f"{pattern}: expected * only in its last name; write each folder by its name")
     if name == "**" or folder in _OURS or folder.startswith(tuple(f"{ours}/" for ours in _OURS)):
         _require_own(pattern, folder, name)
     elif not folder.startswith(_SYSTEMS) or not _NAME.fullmatch(name):
@@ -42,7 +42,7 @@ def _require_own(pattern: str, folder: str, name: str) -> None:
     if not folder.startswith(tuple(f"{ours}/" for ours in _OURS)):
         raise ValueError(f"{pattern}: too wide; expected a folder below {' or '.join(_OURS)}: write this part's own")
     if any(kept == folder or kept.startswith(f"{folder}/") or folder.startswith(f"{kept}/") for kept in _KEPT):
-        raise ValueError(f"{pattern}: too wide, other parts keep files there; expected a folder of this part alone")
+        raise ValueError(f"{pattern}: too wide, other parts keep files there; expected a folder of this part only")
 
 
 def matches(pattern: str, path: str) -> bool:

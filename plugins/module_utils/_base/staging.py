@@ -144,7 +144,7 @@ def _no_lock(lock: Path, found: str) -> FleetError:
         "staging-lock",
         str(lock),
         found=found,
-        expected="a file of this user alone, in a folder that nobody else may write",
+        expected="a file of only this user, in a folder that nobody else may write",
         remedy=f"see who put it there, remove {lock.parent} and run again",
     )
 

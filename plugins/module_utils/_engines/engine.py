@@ -32,7 +32,7 @@ def divided(placed: Placed, rule: str, tensor: Sequence[str], pipeline: Sequence
             placed.place.below("flags"),
             found=f"{tensor[0]} {parts} and {pipeline[0]} {stages} on {len(placed.hosts)} hosts",
             expected=f"a product of {len(placed.hosts)}: one GPU a host",
-            remedy="take both out, or write the one that makes it so",
+            remedy="remove both, or write the option that causes it",
         )
 
 

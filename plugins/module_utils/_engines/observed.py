@@ -114,5 +114,5 @@ def _no_number(word: str) -> float:
 
 
 def _unusable(path: Path, found: str) -> Finding:
-    remedy = "remove the file; verify.yml writes it anew"
+    remedy = "remove the file; verify.yml writes it again"
     return warning("observed-unusable", str(path), found=found, expected="what verify.yml wrote", remedy=remedy)

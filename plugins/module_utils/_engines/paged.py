@@ -215,7 +215,7 @@ def _unknown(placed: Placed, config: ConfigJson, settings: Settings, option: str
         shape = config.text.get("model_type") or config.architecture or "a kind that its config.json does not name"
         found = f"a model of {shape}, whose cache in {title} is not known here"
     if config.values and settings.value_bytes is None:
-        found = "a cache of numbers whose size the checkpoint alone says"
+        found = "a cache of numbers whose size only the checkpoint gives"
     yield worded.memory_hint(
         "memory-not-judged/pool", placed.place, its_found=found, plain=", ".join(_PLAIN), option=option
     )

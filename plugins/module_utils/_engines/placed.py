@@ -224,7 +224,7 @@ class Placed:
         values = {variable["name"]: variable["value"] for variable in member.variables}
         reasons = {variable["name"]: variable["reason"] for variable in member.variables}
         if own:
-            values[own], reasons[own] = str(member.address), "the address that other ranks reach this one by"
+            values[own], reasons[own] = str(member.address), "the address that other ranks use for this rank"
         return Layer("fabric", values, reasons)
 
     def filled(self, values: Mapping[str, Value]) -> dict[str, Any]:

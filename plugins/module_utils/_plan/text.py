@@ -164,7 +164,7 @@ def _key(name: str, services: Sequence[ServiceSlice]) -> str:
 def _tls(name: str, services: Sequence[ServiceSlice]) -> str:
     tls = next(service["tls"] for service in services if service["name"] == name)
     if tls is None:
-        return "none: whoever listens on the way reads key and answers (tls: local)"
+        return "none: everybody who listens on the way reads key and answers (tls: local)"
     if tls["ca"]:
         return f"by the local CA, which clients trust: {tls['ca']}"
     return f"{tls['certificate']['source']} on this machine"
@@ -174,10 +174,8 @@ def _gateway(gateway: GatewayPlan, width: int) -> Iterator[str]:
     yield _heading(f"gateway on {', '.join(gateway['hosts'])}")
     yield f"endpoint   {gateway['url']}   model: one of those below"
     if gateway["address"]:
-        yield f"address    {gateway['address']}, of one of them; another one has it when that is lost"
-    yield _wrapped(
-        f"clients    those of {gateway['clients']} on this machine, each with a key of its own", width, " " * 11
-    )
+        yield f"address    {gateway['address']}, of one of them; another host takes it when that is lost"
+    yield _wrapped(f"clients    those of {gateway['clients']} on this machine, each with its key", width, " " * 11)
     trusted = f"by the local CA, which clients trust: {gateway['ca']}" if gateway["ca"] else "a certificate of yours"
     yield _wrapped(f"TLS        {trusted}", width, " " * 11)
     sources = ", ".join(gateway["addresses"])

@@ -187,7 +187,7 @@ def _named_code(placed: Placed, recipe: Place) -> Iterator[Finding]:
     written = {name for environment in placed.environments.values() for name in environment}
     for name in sorted(written & placed.recipe["env"].keys()):
         if _LOADERS.fullmatch(name) and name not in placed.settings["env"]:
-            found = f"{placed.recipe['env'][name]}, by which other code is run than the image's"
+            found = f"{placed.recipe['env'][name]}, which runs other code than the image's"
             yield _untrusted("code", recipe.below("env", name), found, "no such variable in a recipe")
 
 

@@ -364,7 +364,7 @@ def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
 def _utilization_too_low(demand: Demand, share: Share, non_kv: NonKv, total: int) -> Iterator[Finding]:
     """What the pool is cut from, as the owner wrote it or as all that is free, must cover weights and runtime."""
     requested = demand.requested(total, share.utilization)
-    place, remedy = demand.place, "write image.release and model.config, by which the workload sizes the pool"
+    place, remedy = demand.place, "write image.release and model.config, so that the workload sizes the pool"
     if demand.utilization is not None:
         place = demand.place.below("flags", demand.share_option)
         remedy = "take it out, and have it computed from the workload"

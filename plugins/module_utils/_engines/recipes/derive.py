@@ -92,7 +92,7 @@ def _unclear(checkpoint: Checkpoint, file: str | None) -> Finding:
     name = names[0][0] if names else ""
     model = f"{{repository: {repository}, file: {name}}}" if name.endswith(".gguf") else f"{repository}:{name}"
     found = f"{named}{which}" if names else "no GGUF file of a model"
-    remedy = f"write model: {model}" if names else "name the repository without a size, or another one"
+    remedy = f"write model: {model}" if names else "name the repository without a size, or another repository"
     return worded.error("model-gguf", Place(thing=f"model {repository}"), found=found, remedy=remedy)
 
 

@@ -70,7 +70,7 @@ def _compose(services: Mapping[object, object]) -> dict[str, Any]:
     serve = {name: one for name, one in found.items() if _serves(one)}
     if len(serve) != 1:
         named = ", ".join(serve or map(str, services)) or "no service"
-        remedy = "keep the one that serves the model in the file that is imported"
+        remedy = "keep the service that serves the model in the file that is imported"
         raise _unusable(named[:200], "one service with an engine's image or command", remedy)
     (service,) = serve.values()
     written = service.get("environment") or {}

@@ -27,7 +27,7 @@ _POOL = re.compile(r"for max tokens in paged KV cache \((\d+)\)")
 _LONGEST = re.compile(r"max_seq_len=(\d+), max_num_requests=")
 _RELEASE = re.compile(r"TensorRT-LLM version: (\S+)")
 _OTHERWISE = (
-    "an older Ray lets in whoever reaches its ports; take your own image with a newer one (docs/how-to/image-build.md)"
+    "an older Ray lets in all who reach its ports; take your own image with a newer one (docs/how-to/image-build.md)"
 )
 _WARM_UP_WORDS, _WARM_UP_TOKENS = 256, 16
 

@@ -13,9 +13,9 @@ _BATCHED_RANGE = (1024, 32768)
 _ATTENTION = ("FLASHINFER", "FLASH_ATTN", "TRITON_ATTN")
 # vllm/config/speculative.py, 0.32: the one method that needs no weights of its own.
 _NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
-_GUESSES = "random prompts are guessed worse than what people write: ask it your own questions, too"
+_GUESSES = "random prompts are guessed worse than real texts: also ask it your own questions"
 _ANSWERS = "keys and values are rounded, so that answers may differ: compare some of your own"
-_BEGINNINGS = "the gain is as large as what prompts share, which the goal says"
+_BEGINNINGS = "the gain grows with the part that prompts share, which the goal gives"
 
 
 def choices(flags: Mapping[str, object], release: str | None, users: int, shared: bool) -> list[Choice]:

@@ -141,7 +141,7 @@ def _from_placement(placed: Placed) -> Layer:
     if placed.key_file:
         values["config"], reasons["config"] = SPEC.key.target, "holds the API key, which no process list may show"
         values["middleware"] = f"{_KEY_CHECK}.{api_key.KeyOnEveryRoute.__name__}"
-        reasons["middleware"] = "the key is asked for on every route but /health; vLLM's own check knows /v1 alone"
+        reasons["middleware"] = "the key is asked for on every route but /health; vLLM's own check knows only /v1"
     if placed.tracing:
         name = "otlp-traces-endpoint"
         values[name], reasons[name] = placed.tracing["endpoint"], "the service's tracing"
@@ -179,7 +179,7 @@ def variables(placed: Placed, written: Mapping[str, Value]) -> Layer:
         reasons["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] = "the service's tracing"
         if "OTEL_SERVICE_NAME" not in written:
             values["OTEL_SERVICE_NAME"] = placed.name
-            reasons["OTEL_SERVICE_NAME"] = "by which the collector shows its traces"
+            reasons["OTEL_SERVICE_NAME"] = "that the collector shows for its traces"
     return Layer("computed", values, reasons)
 
 

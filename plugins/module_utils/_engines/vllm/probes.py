@@ -26,7 +26,7 @@ _WARM_UP_TOKENS = 16
 _WORD = "word "  # which a tokenizer of bytes makes five tokens of
 
 _OTHERWISE = (
-    "an older Ray lets in whoever reaches its ports; take an image with a newer one, or write "
+    "an older Ray lets in everybody who reaches its ports; take an image with a newer one, or write "
     f"{OPEN_RAY} with your reason in the service's silence"
 )
 

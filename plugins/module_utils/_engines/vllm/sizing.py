@@ -162,7 +162,7 @@ def _small(placed: Placed, shares: Sequence[Share], answer: Mapping[str, Any]) -
         return
     length, at_once = answer["max_model_len"], answer["resolved"]["max_num_seqs"]
     declared, expected = "max-num-seqs" in placed.flags, f"{size(max(wanted))}, which hold them all"
-    remedy = "write workload.pool: rest if requests are mostly shorter; else lower max_model_len or max_num_seqs"
+    remedy = "write workload.pool: rest if requests are mostly shorter; if not, lower max_model_len or max_num_seqs"
     if not declared:  # vLLM's own default is nobody's wish
         expected = "the number of requests that you want to serve at once"
         remedy = "write workload.max_num_seqs; or workload.pool: rest if requests are mostly shorter"
@@ -173,7 +173,7 @@ def _small(placed: Placed, shares: Sequence[Share], answer: Mapping[str, Any]) -
         "memory-pool-small",
         placed.place.below("workload"),
         found=f"the KV pool holds {answer['max_concurrency']:.2f} requests of {length:,} tokens at once, of "
-        f"{at_once}{'' if declared else ', the default of vLLM'}; further ones wait",
+        f"{at_once}{'' if declared else ', the default of vLLM'}; further requests wait",
         expected=expected,
         remedy=remedy,
         source="docs/explanation/memory.md",

@@ -82,7 +82,7 @@ _CAUSES = (
         "build-memory",
         r"exit code: 137\b|signal: killed|out of memory|virtual memory exhausted|annot allocate memory|\bKilled\b",
         "memory for {jobs} jobs",
-        "write a larger jobs.gib in build.yml (fewer jobs at once), or stop a service of that host meanwhile",
+        "write a larger jobs.gib in build.yml (fewer jobs at once), or stop a service of that host for that time",
     ),
     (
         "disk-full",

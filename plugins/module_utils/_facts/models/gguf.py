@@ -146,7 +146,7 @@ def _tensors(source: "_Source", count: int, alignment: int) -> dict[str, Tensor]
     end = 0
     for name, tensor in sorted(found.items(), key=lambda row: row[1].offset):
         if tensor.offset < end:
-            raise GgufError(f"the tensor {name} overlaps the one before it")
+            raise GgufError(f"the tensor {name} overlaps the tensor before it")
         end = tensor.offset + tensor.size
     return found
 

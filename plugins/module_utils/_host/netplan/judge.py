@@ -197,7 +197,7 @@ def _rendered_or(render: Render, files: Mapping[str, bytes], instead: Mapping[st
 def _missing(name: str, host: Host) -> Finding:
     if name in host.altnames:
         own = host.altnames[name]
-        found = f"it is another name of {own}, and netplan goes by that one"
+        found = f"it is another name of {own}, and netplan uses that name"
         return host_error("netplan-altname", name, found=found, expected=own, remedy=f"write {own}")
     why, remedy = host.absent
     if why:
@@ -262,7 +262,7 @@ def _overlaps(routes: Iterable[str], asked: Mapping[str, str | None]) -> Iterato
             found = f"{wanted[clashes[0]]} overlaps {network}, which this host reaches by {device}"
             remedy = "write another pool in fleet_fabric, like 10.100.0.0/22, or renumber that network"
             yield host_error(
-                "netplan-overlap", clashes[0], found=found, expected="a subnet of the fabric alone", remedy=remedy
+                "netplan-overlap", clashes[0], found=found, expected="a subnet only for the fabric", remedy=remedy
             )
 
 
@@ -271,7 +271,7 @@ def _shared(path: str, others: set[str]) -> Finding:
         "netplan-foreign-shared",
         path,
         found=f"also configures {', '.join(sorted(others))}: it can't be moved as a whole",
-        expected="a file for the fabric alone",
+        expected="a file only for the fabric",
         remedy="take the rails out of it by hand",
     )
 
@@ -298,7 +298,7 @@ def _carries_ssh(path: str, name: str) -> Finding:
     found = f"would change {name}, which this SSH connection comes over"
     remedy = f"run with -e fabric_ssh_interface={name} if you mean it: the host takes it back unless SSH works after it"
     return host_error(
-        "netplan-ssh-interface", path, found=found, expected="interfaces of the fabric alone", remedy=remedy
+        "netplan-ssh-interface", path, found=found, expected="only interfaces of the fabric", remedy=remedy
     )
 
 

@@ -75,7 +75,7 @@ def refusal(name: str, found: Mapping[str, object], change: UnitChange, may_come
             name,
             found="it is masked",
             expected="a unit that systemd may start",
-            remedy=f"whoever masked it wanted it to stay off; `systemctl unmask {name}` lets it start again",
+            remedy=f"somebody masked it to keep it off; `systemctl unmask {name}` lets it start again",
         )
     if change.before is None and change.verbs and not may_come:
         return error(

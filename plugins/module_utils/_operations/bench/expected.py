@@ -192,9 +192,7 @@ class _Cause:
         looked = all(host in rails for host in hosts)  # an end alone shows no cable
         rail = next((rails[host] for host in hosts if rails[host]), "") if looked else ""
         if clock and power and clock < LOW_MHZ and power < LOW_W:
-            cause = (
-                f"{seen}{power:.0f} W, the low-power state: where doctor.yml lets it start anew, take the AC power away"
-            )
+            cause = f"{seen}{power:.0f} W, the low-power state: if doctor.yml lets it restart, take the AC power away"
         elif heat and heat >= HOT_C:
             cause = f"{seen}{heat:.0f} degrees: give it air and clean its filters"
         elif clock and clock < min(_HELD_MHZ, self.run.get("clock_max_mhz") or _HELD_MHZ):

@@ -55,7 +55,7 @@ def measured(point: Point, answer: Mapping[str, Any], keys: Mapping[str, str]) -
     if silent:
         raise NotWholeError(f"the load generator measured no {silent[0]}")
     if answer["before"] is None or answer["after"] is None:
-        raise NotWholeError("nobody knows whether others asked meanwhile")
+        raise NotWholeError("nobody knows whether others asked in that time")
     alone(answer["before"], answer["after"], found["answered"], point.answer + answer["seconds"])
     prompted = answer["after"]["prompted"] - answer["before"]["prompted"]
     if found["duration"]:

@@ -119,7 +119,7 @@ def _model(access: Access) -> str:
 def _traffic(access: Access, names: Metrics) -> Traffic:
     found = metrics(access, names, _ASK_S)
     if found is None:
-        raise ValueError(f"{names.path} gave no answer, so that nobody knows whether others ask meanwhile")
+        raise ValueError(f"{names.path} gave no answer, so nobody knows whether others ask in that time")
     return Traffic(found.running + found.waiting, found.answered, found.tokens - found.answered)
 
 

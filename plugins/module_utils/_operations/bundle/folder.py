@@ -163,7 +163,7 @@ def earlier(folder: Path, key: bytes | None, show: Callable[[str], None] = lambd
             require_signed(folder / FILE, content, _document(folder / SIGNATURE, _MOST_KEY), key)
             return parse(content, str(folder / FILE))
     except FleetError as problem:
-        show(f"{problem}; it counts as none, and all of it is fetched anew")
+        show(f"{problem}; it counts as none, and all of it is fetched again")
         return none
     raise worded.refusal("bundle-key/earlier", str(folder / KEY), folder=folder / FILE)
 

@@ -156,7 +156,7 @@ def image_problems(entry: Mapping[str, Any], architecture: str, document: Docume
     if not found:
         return []
     place = f"{file}: image {entry['reference']}"
-    remedy = "make the bundle anew; nothing of it was used"
+    remedy = "make the bundle again; nothing of it was used"
     return [error("bundle-image", place, found=found, expected=f"what {entry['digest']} names", remedy=remedy)]
 
 

@@ -141,12 +141,12 @@ def _access(_interfaces: Mapping[str, bool], view: DriftContext) -> Iterator[str
 
 def _images(_interfaces: Mapping[str, bool], view: DriftContext) -> Iterator[str]:
     yield from _ours(view, [IMAGES.differences])
-    yield from (f"{name} has to be brought" for name in sure(view.state["images_changing"]))
+    yield from (f"{name} must be brought" for name in sure(view.state["images_changing"]))
 
 
 def _models(_interfaces: Mapping[str, bool], view: DriftContext) -> Iterator[str]:
     yield from _ours(view, [MODELS.differences])
-    yield from (f"{name} has to be brought" for name in sure(view.state["models_changing"]))
+    yield from (f"{name} must be brought" for name in sure(view.state["models_changing"]))
 
 
 _BEFORE: Mapping[str, Callable[[Mapping[str, bool], DriftContext], Iterator[str]]] = {
@@ -259,7 +259,7 @@ def _fabric(fabric: FabricSlice, there: set[str]) -> Iterator[str]:
 
 def _container_engine(engine: ContainerEngineSlice, state: State, there: set[str]) -> Iterator[str]:
     if engine["registries"]:
-        yield "logins to registries are compared by their role alone"
+        yield "logins to registries are compared only by their role"
     if not sure(state["engine"])["running"]:
         yield "Docker gives no answer"
     runtimes = sure(state["daemon"])["settings"].get("runtimes")
@@ -276,8 +276,8 @@ def _peers(access: PeerAccess, state: State) -> Iterator[str]:
 
 
 def _brought(mine: Slice, state: State) -> Iterator[str]:
-    yield from (f"image {name} has to be brought" for name in sure(state["images_changing"]))
-    yield from (f"model {name} has to be brought" for name in sure(state["models_changing"]))
+    yield from (f"image {name} must be brought" for name in sure(state["images_changing"]))
+    yield from (f"model {name} must be brought" for name in sure(state["models_changing"]))
     for kind in ("images", "models"):
         if any(not item["lock"] or item.get("renew") for item in mine[kind]):
             yield f"{kind} are not locked"

@@ -223,7 +223,7 @@ def _unusual(port: Port, halves: Sequence[Sequence[str]]) -> str:
     if any(len(half) > 1 for half in halves):
         return f"a half of {shown(port)} has several addresses"
     if any(ipaddress.IPv4Interface(half[0]) in _LINK_LOCAL for half in halves):
-        return f"{shown(port)} has addresses of 169.254.0.0/16, which change; a group needs fixed ones"
+        return f"{shown(port)} has addresses of 169.254.0.0/16, which change; a group needs fixed addresses"
     return ""
 
 

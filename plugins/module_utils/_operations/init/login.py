@@ -70,7 +70,7 @@ def problem(name: str, user: str, words: str) -> tuple[str, str] | None:
         return (
             f"its host key is not that of {known[1] if known else 'known_hosts'}; it shows "
             f"{now[1] if now else 'another one'}",
-            f"was it installed anew? Then run ssh-keygen -R {name} and this again; if not, somebody else has its name",
+            f"was it installed again? Then run ssh-keygen -R {name} and this again; if not, somebody else has its name",
         )
     if re.search(_NEW_KEY, words):
         return "nobody has compared its host key", f"run ssh {user}@{name} once, and compare it"
@@ -83,7 +83,7 @@ def problem(name: str, user: str, words: str) -> tuple[str, str] | None:
             remedy = f"ssh-copy-id {user}@{name} brings your key there (it asks for the password once)"
         return (
             f"it lets nobody called {user} in by a key of yours",
-            f"{remedy}; is your account there another one? Name it: a Spark has the one chosen at its first boot",
+            f"{remedy}; is your account there another account? Name it: a Spark has the account of its first boot",
         )
     return next(((found, remedy) for pattern, found, remedy in _HOW if re.search(pattern, words)), None)
 

@@ -179,7 +179,7 @@ def running_words(running: Iterable[Service], inventory: str) -> Iterator[str]:
         what = one.get("served_name") or one.get("recipe") or one.get("model") or "a rank"
         end = "it goes on"
         if inventory and one.get("inventory") == inventory:
-            end = "the try before; this one takes its place"
+            end = "the try before; this try takes its place"
         elif "inventory" in one:
             of = f"the inventory {one['inventory']}" if one["inventory"] else "another inventory"
             end = f"{one['service']} of {of}; it goes on, and keeps its memory"

@@ -153,7 +153,7 @@ def page(replicas: Sequence[Replica], order: Sequence[RolloutStep]) -> str:
         lines.append(f"{number}. {step.service} on {', '.join(step.hosts)}: {_meanwhile(step)}")
     if not order:
         return "\n".join([*lines, "nothing moves"])
-    words = "each lets its answers end first, and has to prove itself before the next one moves; else it goes back"
+    words = "each lets its answers end first, and must prove itself before the next moves; if not, it goes back"
     return "\n".join([*lines, words])
 
 

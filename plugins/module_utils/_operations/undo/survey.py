@@ -271,7 +271,7 @@ def stays(record: Mapping[str, Any] | None, keep: Iterable[str], unset: Iterable
             found.append(f"{kind} stay, with {', '.join(there)}: -e {kind}=true removes them")
     if record is None or record["late"]:
         names = [name for name in unset if not record or name not in record["kernel"]]
-        reason = "this host was converged by a release that kept no record of what was there before"
+        reason = "this host was converged by a release that kept no record of the earlier state"
         found.append(
             f"{reason}: files and links of ours are gone, so that the distribution's own hold from the next boot on; "
             f"until then {', '.join(names) or 'the kernel'} stay as they are, and {_DOCKER} as it says"

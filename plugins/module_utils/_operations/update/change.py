@@ -179,7 +179,7 @@ def _require(run: Run, judged: list[Mapping[str, str]], *, whole: bool) -> None:
     if other:
         words = ", ".join(f"{name} {version}" for name, version in other[:12])
         raise UpdateError(
-            f"apt would do something else than what was judged: {words}; somebody fetched new package lists meanwhile, "
+            f"apt would do something else than was judged: {words}; somebody fetched new package lists since then, "
             "so run gb10.fleet.update again"
         )
 

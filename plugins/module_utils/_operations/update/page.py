@@ -60,7 +60,7 @@ def stopped(step: Mapping[str, object], failed: Mapping[str, str], gone: Sequenc
     each = "itself" if len(reasons) == 1 else "themselves"
     again = ", and its services serve again" if step["services"] else ""
     back = "" if gone else f", what can be put back was{again}"
-    first = f"{', '.join(reasons)} did not prove {each}{back}; what comes after it was left alone:"
+    first = f"{', '.join(reasons)} did not prove {each}{back}; the hosts after it were not touched:"
     return "\n".join([first, *(f"{host}: {reason}" for host, reason in reasons.items())])
 
 

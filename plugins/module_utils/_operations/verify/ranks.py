@@ -147,7 +147,7 @@ def _of_rank(rank: Mapping[str, Any]) -> Iterator[Finding]:
         found = f"does not run; its last end: {last}" if last else "does not run"
         yield host_warning("rank-stopped", place, found=found, expected="a running rank", remedy=remedy)
     elif word == _FROZEN:
-        remedy = f"wait: systemd ends it after two minutes and starts it anew; else systemctl restart {owner}"
+        remedy = f"wait: systemd ends it after two minutes and restarts it; if not, systemctl restart {owner}"
         yield host_warning(
             "rank-frozen", place, found=silence(supervisor), expected="a word every ten seconds", remedy=remedy
         )
@@ -181,7 +181,7 @@ def _of_rank(rank: Mapping[str, Any]) -> Iterator[Finding]:
         yield host_warning(
             "rank-unproved",
             place,
-            found="a rollout was cut off before the new definition had proved itself; the one before is kept",
+            found="a rollout was cut off before the new definition had proved itself; the earlier definition is kept",
             remedy=f"ansible-playbook gb10.fleet.rollout -e service={name}",
         )
     floor = rank["memory_floor_bytes"]

@@ -59,11 +59,11 @@ def build_obstacles(order: Mapping[str, Any], docker_root: Path) -> list[Finding
             "/proc/meminfo",
             found=f"{size(available)} available",
             expected=f"{order['job_gib']:g} GiB for one compiler beside {order['floor_gib']:g} GiB that stay free",
-            remedy="stop a service of that host meanwhile (gb10.fleet.stop), or name a host with more: "
+            remedy="stop a service of that host for that time (gb10.fleet.stop), or name a host with more: "
             "image.source {host: ...}",
         ).findings
     try:
-        require_space(docker_root, int(order["disk_gib"] * GIB), "a build (docker builder prune frees earlier ones)")
+        require_space(docker_root, int(order["disk_gib"] * GIB), "a build (docker builder prune frees earlier builds)")
     except FleetError as error:
         found += error.findings
     return found

@@ -42,7 +42,7 @@ def read_layout(folder: Path, digest: str, reference: Reference) -> LayoutImage:
             f"{folder}: {reference}",
             found=one_line(str(problem)),
             expected="an OCI layout that holds the image",
-            remedy="bring the bundle anew, and run again",
+            remedy="bring the bundle again, and run again",
         ) from None
     known = frozenset({digest, manifest["config"]["digest"]})
     return LayoutImage(folder, (str(reference),), config, known, layers, ())

@@ -257,7 +257,7 @@ def require_locked(wanted: Wanted, found: Identity, place: str) -> None:
             place,
             found=f"identity {found.digest}",
             expected=f"{wanted.identity}, as locked",
-            remedy=f"bring that one; if the new one is wanted, on all hosts: -e relock={wanted.reference}",
+            remedy=f"bring that image; if the new image is wanted, on all hosts: -e relock={wanted.reference}",
         )
 
 
@@ -269,7 +269,7 @@ def _require_unlocked(wanted: Wanted) -> None:
             str(wanted.reference),
             found="not on this host, which builds it",
             expected=f"the build that the fleet has ({wanted.identity}, as locked)",
-            remedy="have it from a host that has it: image.source {host: ...}; or build it anew, for all hosts: "
+            remedy="have it from a host that has it: image.source {host: ...}; or build it again, for all hosts: "
             f"-e relock={wanted.reference}",
         )
 

@@ -65,7 +65,7 @@ class Answers:
         if not is_image and arguments[1] not in ("version", "info"):
             return 126, "", f"docker {arguments[1]} is nothing that a host does for another"
         if not self._look.exists():
-            return 127, "", f"there is no {self._look}, by which Docker is asked"
+            return 127, "", f"there is no {self._look}, which leads to Docker"
         if is_image:
             return self._image(*arguments[3:])
         answers = self._read() or self._anew()

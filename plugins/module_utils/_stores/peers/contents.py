@@ -194,7 +194,7 @@ class Contents:
             recipe = recipe_of(cut_tar(read))
         if recipe.sha256 != sha256:
             partial.unlink()
-            raise AbsentError("its compressed layer is another one")
+            raise AbsentError("its compressed layer is another layer")
         partial.rename(folder / sha256)
         return recipe
 

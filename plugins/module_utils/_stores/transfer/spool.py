@@ -123,7 +123,7 @@ class Incoming:
             if wrong
             else "another sum than it was offered with",
             expected=f"sha256 {recipe.sha256}",
-            remedy="run again: what is damaged is fetched anew; if it repeats, look at the disk (dmesg)",
+            remedy="run again: damaged files are fetched again; if it repeats, look at the disk (dmesg)",
         )
 
     def _wrong(self, recipe: Recipe) -> Iterator[int]:

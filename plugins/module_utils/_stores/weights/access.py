@@ -184,7 +184,7 @@ def require_own_files(source: Source) -> None:
                 "model-file",
                 str(source.folder / file.path),
                 found=f"a link to {file.real}, a file of user {whose}",
-                expected=f"a file in {inside}, or of user {owner}, to whom the folder belongs",
+                expected=f"a file in {inside}, or of user {owner}, the owner of the folder",
                 remedy="copy that file into the folder, or give the folder to root",
             )
 

@@ -123,7 +123,7 @@ class Hub:
                 self.command,
                 found="there is no such program",
                 expected="the hub's tool",
-                remedy="run with the host that this one fetches it from, or name a tool that is there in "
+                remedy="run with the host that this host fetches it from, or name a tool that is there in "
                 "model_store_hf",
             )
         self.staging.mkdir(parents=True, exist_ok=True)

@@ -109,7 +109,7 @@ class ModelStep:
         """The state to come, for a person."""
         match self.action:
             case "link" if self.here:
-                return f"{self.found}, to be linked anew, no bytes"
+                return f"{self.found}, to be linked again, no bytes"
             case "link":
                 return f"to be linked from {self.source.folder if self.source else ''}, no bytes"
             case "copy":
@@ -389,7 +389,7 @@ class ModelStore:
                 str(source.folder),
                 found=f"revision {manifest.revision}, seal {manifest.seal}",
                 expected=f"{wanted.repository}, seal {wanted.seal}, as locked",
-                remedy=f"bring those files; if the new ones are wanted, on all hosts: -e relock={wanted.repository}",
+                remedy=f"bring those files; if the new files are wanted, on all hosts: -e relock={wanted.repository}",
             )
             raise DamagedError(source.folder, found)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``fleet_clients``: programs that use the gateway, each with a key of its own."""
+"""``fleet_clients``: programs that use the gateway, each with its key."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping

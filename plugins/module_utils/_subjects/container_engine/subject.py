@@ -25,7 +25,7 @@ _CAT = "systemctl cat docker"
 _LOGINS = "/root/.docker/config.json"
 _MADE = "the rules that Docker made when it started"
 _FLUSHED = (
-    "no container with a published port starts without them, and Docker makes them at its start alone; `nft flush "
+    "no container with a published port starts without them, and Docker makes them only at its start; `nft flush "
     "ruleset`, which a restart of nftables.service does, takes them"
 )
 SPEC = forms("container_engine", dockerd={"known": fact("known_names", "dockerd")})["container_engine"]

@@ -95,7 +95,7 @@ def judge_adapter(host: str, plan: FabricSlice, adapter: Mapping[str, Any]) -> l
             _warning("fabric-hotplug-on", place, found=f"{MARKER} is there", expected="no hot-plug", remedy=remedy)
         )
     elif plan["hotplug"] == "off" and adapter["enabled"]:
-        found = "hot-plug is on until the machine is started anew"
+        found = "hot-plug is on until the machine restarts"
         remedy = f"restart the machine, {_UNLESS}"
         findings.append(_warning("fabric-hotplug-restart", place, found=found, expected="no hot-plug", remedy=remedy))
     elif adapter["marker"]:

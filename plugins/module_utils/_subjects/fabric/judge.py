@@ -255,7 +255,7 @@ class _Interface:
         for address in (text.partition("/")[0] for text in ([planned] if planned else link["addresses"])):
             if index_of(table, address) is None:
                 name = self.wanted["name"]
-                remedy = f"run site.yml; if the address is set, set it anew: `nmcli connection up netplan-{name}`, or "
+                remedy = f"run site.yml; if the address is set, set it again: `nmcli connection up netplan-{name}`, or "
                 remedy += f"`networkctl reconfigure {name}` where networkd configures it"
                 found = f"{device} has no RoCE v2 GID for {address}"
                 yield worded.fabric_error("fabric-no-gid", self.place, found=found, remedy=remedy)

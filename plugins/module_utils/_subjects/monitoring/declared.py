@@ -58,7 +58,7 @@ def decide(monitoring: MonitoringDeclared, context: DeclareContext) -> Iterator[
 
 
 def claims(monitoring: MonitoringDeclared, hosts: Mapping[str, Host]) -> Claims:
-    own, remedy = monitoring["host"], "give the other one another port: monitoring has this one"
+    own, remedy = monitoring["host"], "give the other program another port: monitoring has this port"
     exporters = [Port(name, fact("monitoring", "exporter_port"), PLACE, remedy) for name in sorted(hosts)]
     alerts = Port(own, fact("monitoring", "alertmanager_port"), PLACE, remedy)
     return Claims([*exporters, Port(own, monitoring["port"], PLACE.below("port")), alerts])
@@ -92,4 +92,4 @@ def _files(alerts: Alerts, folder: Path) -> Iterator[Finding]:
         text = yield from secret_files.named(rule, place, path, expected=expected, remedy=make)
         if text is not None and len(text.split()) != 1:
             found = f"{path} holds {len(text.split())} words"
-            yield error(rule, place, found=found, expected=expected, remedy="write it alone into the file")
+            yield error(rule, place, found=found, expected=expected, remedy="write nothing but it into the file")

@@ -245,7 +245,7 @@ def _unproved(view: DriftContext) -> Iterator[Difference]:
 
 def _unproved_words(service: str) -> dict[str, str]:
     return {
-        "found": "a rollout was cut off before the new definition had proved itself; the one before is kept",
+        "found": "a rollout was cut off before the new definition had proved itself; the earlier definition is kept",
         "expected": "a definition that is proved",
         "remedy": f"ansible-playbook gb10.fleet.rollout -e service={service}",
     }

@@ -20,7 +20,7 @@ _REACHED_BY: Spec = {
     "type": "str",
     "max": 253,
     "pattern": rf"{NAME_PATTERN}|[0-9a-fA-F:.]+",
-    "expected": "a name or an address by which clients reach the service",
+    "expected": "a name or an address that leads clients to the service",
 }
 TLS = forms("tls", word={"type": "str", "choices": [LOCAL, NONE]}, reached_by=_REACHED_BY)["tls"]
 

@@ -75,7 +75,7 @@ def read_model(config: object, release: Release, place: str = "config") -> Model
     architecture = outer.value("architectures", _NAMES)[0]
     family = _FAMILIES.get(architecture)
     if family is None:
-        remedy = "size it by a first boot; docs/explanation/kv-sizing.md lists the known ones"
+        remedy = "size it by a first boot; docs/explanation/kv-sizing.md lists the known models"
         raise not_sized(
             f"{place}.architectures",
             found=f"unknown architecture {architecture[:80]}",

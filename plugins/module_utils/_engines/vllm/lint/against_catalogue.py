@@ -177,7 +177,7 @@ def _meant(name: str, known: Iterable[str], *, own: bool) -> str:
 
 def _kept(remedy: str, *, own: bool = False) -> str:
     """What to write instead of a name. One that resembles none may be that of a build of others."""
-    return remedy if own or remedy != "drop it" else "keep it if this image's build reads it; else drop it"
+    return remedy if own or remedy != "drop it" else "keep it if this image's build reads it; if not, drop it"
 
 
 def never_known(
