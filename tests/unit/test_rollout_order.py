@@ -86,40 +86,46 @@ def test_each_moves_in_its_turn_and_nobody_after_a_host_that_is_lost(site: Path)
 
 # IMITATED: what is asked of a service, and what is kept of it, on a host where something is in the way of one of them.
 MODULE = """#!/usr/bin/python
+import os
 from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = "module: {name}"
 options = {{"service": {{"type": "raw"}}, "files": {{"type": "list"}}, "image": {{}}, "state": {{"default": "kept"}}}}
 module = AnsibleModule(argument_spec=options, supports_check_mode=True)
-if {fails}:
+if os.environ["FAILS"] == "{name}":
     module.fail_json(msg="/x: No space left on device")
 module.exit_json(changed=module.params["state"] == "kept", seconds=1, service="chat")
 """
 NOTES = "- name: {name}\n  ansible.builtin.ping:\n"
 
 
-@pytest.mark.parametrize("fails", ["service_way_back", "service_ready", "none"])
-def test_what_can_not_go_back_is_not_moved(tmp_path: Path, fails: str) -> None:
-    copy_collection(tmp_path)
+@pytest.fixture(scope="module")
+def step(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the collection that all runs of this file pack once."""
+    folder = tmp_path_factory.mktemp("step")
+    copy_collection(folder)
     for name in ("service_way_back", "service_ready"):
-        (tmp_path / f"plugins/action/{name}.py").unlink(missing_ok=True)
-        (tmp_path / f"plugins/modules/{name}.py").write_text(MODULE.format(name=name, fails=name == fails))
+        (folder / f"plugins/action/{name}.py").unlink(missing_ok=True)
+        (folder / f"plugins/modules/{name}.py").write_text(MODULE.format(name=name))
     for name in ("main", "stop", "start", "back"):
-        (tmp_path / f"roles/services/tasks/{name}.yml").write_text(NOTES.format(name=f"did {name}"))
-    (tmp_path / "roles/verify/tasks/main.yml").write_text(NOTES.format(name="did verify"))
+        (folder / f"roles/services/tasks/{name}.yml").write_text(NOTES.format(name=f"did {name}"))
+    (folder / "roles/verify/tasks/main.yml").write_text(NOTES.format(name="did verify"))
     plan = [{"name": "chat", "rank": 0, "files": {}, "container": {"image": "i"}}]
-    step = {"service": "chat", "hosts": ["a"], "holds": None, "serves": True}
-    given = {"services_step": step, "services_plan": plan, "services_supervisor": {"files": {}}}
+    moves = {"service": "chat", "hosts": ["a"], "holds": None, "serves": True}
+    given = {"services_step": moves, "services_plan": plan, "services_supervisor": {"files": {}}}
     given["services_replicas"] = {"chat": {"definition": "d", "hosts": ["a"]}}
     given |= {"services_slice": {}, "services_observed": "", "services_least_speed": 0.7}
     tasks = {"ansible.builtin.include_role": {"name": "gb10.fleet.services", "tasks_from": "rollout_step"}}
     play = {"hosts": "a", "gather_facts": False, "tasks": [{"name": "Step", **tasks}], "vars": given}
-    (tmp_path / "playbooks/step.yml").write_text(yaml.safe_dump([play]))
+    (folder / "playbooks/step.yml").write_text(yaml.safe_dump([play]))
+    return folder
+
+
+@pytest.mark.parametrize("fails", ["service_way_back", "service_ready", "none"])
+def test_what_can_not_go_back_is_not_moved(step: Path, fails: str) -> None:
     words = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "a,", "-c", "local", "gb10.fleet.step"]
-    own = {"ANSIBLE_HOME": str(tmp_path), "ANSIBLE_DISPLAY_OK_HOSTS": "true"}
+    own = {"ANSIBLE_HOME": str(step), "ANSIBLE_DISPLAY_OK_HOSTS": "true", "FAILS": fails}
     words += ["-e", f"ansible_python_interpreter={sys.executable}"]
-    done = subprocess.run(
-        words, cwd=tmp_path, env=owners_environment() | own, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(words, cwd=step, env=owners_environment() | own, capture_output=True, text=True, check=False)
     did = [line for line in done.stdout.splitlines() if " : did " in line]
     if fails == "none":
         assert done.returncode == 0 and len(did) == 2, done.stdout

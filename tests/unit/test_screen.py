@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compa
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import tables
 from ansible_collections.gb10.fleet.plugins.plugin_utils import _screen
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import Origin, origin
+from shell import owners_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = """\
@@ -58,10 +58,9 @@ def run(
     (folder / "hosts.yml").write_text(f"all:\n  hosts:\n    {hosts}\n")
     (folder / "group_vars" / "all.yml").write_text(fleet)
     program = Path(sys.executable).with_name("ansible-playbook")
-    mine = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    own = {"COLUMNS": "200", "ANSIBLE_HOME": str(folder / "home")}
+    environment = owners_environment() | {"ANSIBLE_HOME": str(folder / "home")} | environment
     command = [str(program), "-i", str(folder / "hosts.yml"), *arguments]
-    return subprocess.run(command, cwd=ROOT, env=mine | own | environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("playbook", ["plan.yml", "site.yml", "gb10.fleet.stage", "verify.yml"])
