@@ -222,7 +222,7 @@ def test_a_host_in_its_low_power_state_fails(owner: Owner) -> None:
 # Two images of an owner, without building: a container of the stand-in takes the file up.
 MAKE = """\
 docker create --name made {more} gb10-lab/vllm-stand-in:0.32.0 true && \
-docker cp /srv/torch.py made:/usr/lib/python3/dist-packages/torch.py && docker commit made {name} && docker rm made"""
+docker cp /srv/torch.py made:/usr/lib/python3.11/torch.py && docker commit made {name} && docker rm made"""
 
 
 def test_where_nothing_serves_an_image_multiplies(owner: Owner) -> None:

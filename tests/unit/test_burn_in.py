@@ -115,9 +115,10 @@ def page(found: Mapping[str, Any], **more: str) -> str:
 
 
 def test_a_host_that_is_gone_has_its_verdict_and_its_page() -> None:
-    failed = {"failed": True, "unreachable": True, "msg": "no route"}
+    failed = {"failed": True, "unreachable": True, "msg": "no route\nto \x1b[31mit"}
     found = burn_in.burn_in_verdict(PLAN, "titan", {}, {}, [minute(), failed], 60)
-    assert found["verdict"] == "failed, by burn-in-ended" and "minute 2 of 60" in found["found"][0]
+    assert found["verdict"] == "failed, by burn-in-ended" and "minute 2 of 60: no route" in found["found"][0]
+    assert "\x1b" not in found["found"][0] and "\n" not in found["found"][0]
     text = page(found)
     assert "Verdict: failed, by burn-in-ended" in text and "partnerdiag" in text and "92.0 tflops" in text
     passed = burn_in.burn_in_verdict(PLAN, "titan", {}, {}, [minute(), {**minute(), "rows": []}], 2)
@@ -132,7 +133,7 @@ def test_the_host_of_an_endpoint_is_loaded_and_its_peer_reads() -> None:
     head, peer = (burn_in.burn_in_order(GROUP, host, "", "") for host in ("spark-2", "spark-3"))
     assert head["load"]["service"] in head["ranks"] and "{seed}" in " ".join(head["words"])
     assert peer["ranks"].keys() == head["ranks"].keys() and peer["load"] == {}
-    assert burn_in.burn_in_order(PLAN, "titan", "mine:1", "")["images"][0] == "mine:1"
+    assert burn_in.burn_in_order(PLAN, "titan", "mine:1", "")["images"] == ["mine:1"]  # and no other in its place
 
 
 class Docker:

@@ -11,6 +11,7 @@ from ..._base.findings import Finding, ordered
 from ..._base.place import Place
 from ..._base.plan import Plan
 from ..._base.reading import State
+from ..._base.received import one_line
 from ..._base.subject import PreflightContext
 from ..._engines.registry import ENGINES
 from ..._subjects.health.subject import HEALTH
@@ -21,6 +22,7 @@ from .sweep import points, words
 _PROMPTS, _ANSWER, _AT_ONCE, _SECONDS, _LOADED = (64, 2048), 256, (4, 16), 60, 50
 # Of the 273 GB/s and 125 TFLOPS (bf16) of its data sheet; the clock may be capped, and a copy never reaches all.
 _LEAST = {"gb_s": 120.0, "tflops": 40.0}
+_MOST_WORDS = 1000
 _WHAT = ("use", "clock", "power", "heat")
 
 
@@ -31,7 +33,7 @@ class Minute(TypedDict):
 
 
 def burn_in_order(plan: Plan, host: str, image: str, program: str) -> dict[str, Any]:
-    """`work`'s order for one minute. image: of the owner's choice, before those that the plan has here."""
+    """`work`'s order for one minute. image: of the owner's choice, in place of those that the plan has here."""
     mine = plan["hosts"][host]
     order: dict[str, Any] = {"seconds": _SECONDS, "load": {}, "words": [], "program": program}
     for name in (one["name"] for one in mine["services"]):
@@ -42,7 +44,7 @@ def burn_in_order(plan: Plan, host: str, image: str, program: str) -> dict[str, 
             load = load_of(plan, name)
             order |= {"load": load, "words": words(load, fitting[-1], "{seed}")}
     ranks = {one["name"]: one["container"]["name"] for one in mine["services"]}
-    return {**order, "ranks": ranks, "images": [*filter(None, [image]), *(one["reference"] for one in mine["images"])]}
+    return {**order, "ranks": ranks, "images": [image] if image else [one["reference"] for one in mine["images"]]}
 
 
 def burn_in_verdict(
@@ -56,9 +58,11 @@ def burn_in_verdict(
     """``{verdict, found, figures, by, rows}`` for the page. before, after: `host_info`'s states; None where the host no
     longer answers. minutes: the answers of `work`. most: how many were asked for."""
     worked = [minute for minute in minutes if "rows" in minute]
+    ends = [one_line(str(minute["msg"])) for minute in cast(Sequence[Mapping[str, Any]], minutes) if minute.get("msg")]
+    why = f": {'; '.join(ends)[:_MOST_WORDS]}" if ends else ""
     look = PreflightContext(host, plan["hosts"][host], _since(plan, host, before, after or before, worked))
     shown = HEALTH.obstacles(look) if after else ()
-    found = [judged(look, finding) for finding in (*_under_load(Place(host=host), worked, most), *shown)]
+    found = [judged(look, finding) for finding in (*_under_load(Place(host=host), worked, most, why), *shown)]
     rules = dict.fromkeys(finding.rule for finding in ordered(found))
     return {
         "verdict": f"failed, by {', '.join(rules)}" if rules else "passed",
@@ -76,9 +80,9 @@ def _row(minute: Minute) -> dict[str, str]:
     return shown | {name: f"{value:.1f}" for name, value in sorted(minute["figures"].items())}
 
 
-def _under_load(at: Place, minutes: Sequence[Minute], most: int) -> Iterator[Finding]:
+def _under_load(at: Place, minutes: Sequence[Minute], most: int, why: str) -> Iterator[Finding]:
     if len(minutes) < most:
-        yield worded.host_error("burn-in-ended", at, minute=len(minutes) + 1, asked=most)
+        yield worded.host_error("burn-in-ended", at, minute=len(minutes) + 1, asked=most, why=why)
     use = [row[0] for minute in minutes for row in minute["rows"]]
     if minutes and (not use or median(use) < _LOADED):
         shown = f"{median(use):.0f} %" if use else "no figure of nvidia-smi"

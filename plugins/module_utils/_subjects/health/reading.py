@@ -108,6 +108,8 @@ def _records(content: bytes) -> Iterator[tuple[int, bytes, int]]:
         records = [content[at : at + size] for at in range(0, len(content) - size + 1, size)]
         read = [(one[0], one[_USER].split(b"\0")[0], struct.unpack_from(form, one, place)[0]) for one in records]
         found.append([one for one, record in zip(read, records, strict=True) if _is_record(record, one[2])])
+        if found[-1] and len(found[-1]) == len(records):
+            break
     yield from max(found, key=len)
 
 
