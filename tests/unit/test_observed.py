@@ -342,3 +342,27 @@ def test_the_log_of_a_real_vllm_gives_the_plan_its_tokens() -> None:
     assert after["services"]["tiny"]["kv"]["tokens"] == 1_870_848
     assert after["services"]["tiny"]["kv"]["max_concurrency"] == 913.5
     assert promised(VLLM, "tiny", after["hosts"]["titan"]["services"][0]["proof"]["expected"], asdict(boot)) == []
+
+
+def test_kept_starts_narrow_the_forecast_and_decide_nothing() -> None:
+    without = planned({})
+    key = without["services"]["qwen"]["boot"]["key"]
+    took = [
+        {
+            "began": f"2026-11-2{day}T15:40:00+00:00",
+            "caches": "warm",
+            "seconds": 80.0 + day,
+            "phases": {"weights": 40.0},
+        }
+        for day in range(3)
+    ]
+    kept = {"service": "qwen", "image": "i", "model": "m", "gb": 23.0, "loader": "lazy", "starts": took}
+    within = planned({}, Observed(starts={"titan": {key: kept}}))
+    assert ranks_of(within, "qwen") == ranks_of(without, "qwen")
+    (before,), (after,) = without["summary"], within["summary"]
+    assert before["start_by"].endswith("published starts") and before["start_s"][0] < before["start_s"][1]
+    assert (after["start_s"], after["start_by"]) == ([64, 107], "by its last 3 on titan")
+    assert "64 to 107 s" in as_text(within, ["titan"]) and "64 to 107 s" not in as_text(without, ["titan"])
+    of_disk = planned({}, Observed(starts={"titan": {"another": kept}}))["summary"][0]
+    assert of_disk["start_by"].startswith("by how this host has read weights")
+    assert of_disk["start_s"][1] - of_disk["start_s"][0] < before["start_s"][1] - before["start_s"][0]
