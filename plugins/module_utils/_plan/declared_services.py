@@ -12,7 +12,7 @@ from typing import Any
 
 from .._base import worded
 from .._base.addresses import EVERYWHERE, is_loopback, wrong_listen
-from .._base.findings import Finding, error, unknown_host
+from .._base.findings import Finding, unknown_host
 from .._base.forms import forms
 from .._base.gb10 import facts
 from .._base.place import Place, shown
@@ -139,13 +139,8 @@ def _divided(place: Place, service: ServiceData) -> Iterator[Finding]:
     hosts, count = len(service["hosts"]), service["replicas"]
     if hosts % count:
         fitting = [str(number) for number in range(2, hosts + 1) if hosts % number == 0]
-        yield error(
-            "input-replicas",
-            place.below("replicas"),
-            found=f"{count} replicas on {hosts} hosts",
-            expected=f"a number that divides {hosts} hosts: " + ", ".join(fitting or ["1"]),
-            remedy=f"name {-(-hosts // count) * count} hosts, or another number of replicas",
-        )
+        at, numbers, more = place.below("replicas"), ", ".join(fitting or ["1"]), -(-hosts // count) * count
+        yield worded.error("input-replicas/divided", at, count=count, hosts=hosts, numbers=numbers, more=more)
 
 
 def _taken(place: Place, replica: str) -> Finding:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._base import worded
-from .._base.findings import Finding, error
+from .._base.findings import Finding
 from .._base.place import Place
 from .._engines.declaration import DraftData, ImageData, ModelData, RecipeData
 from .._engines.engine import Engine
@@ -34,13 +34,15 @@ def image_of(
     keys = " and ".join(f"image.{key}" for key in missing)
     families = ", ".join(engine.spec.families)
     return {"family": engine.spec.families[-1], **found}, [
-        error(
+        worded.error(
             "service-image",
             place.below("reference"),
-            found=f'"{reference}", whose {" and ".join(missing)} the collection does not know from its name',
-            expected=f"{keys} beside it: the recipe's are those of {recipe.get('reference') or recipe['build']}",
-            remedy=f"write {keys} (family: {families}; release: what `{engine.spec.name} --version` prints in it, or "
-            "null to have all judged without it)",
+            reference=reference,
+            missing=" and ".join(missing),
+            keys=keys,
+            of_recipe=recipe.get("reference") or recipe["build"],
+            families=families,
+            engine=engine.spec.name,
         )
     ]
 

@@ -48,13 +48,9 @@ def of_sysctl(view: DriftContext) -> Iterator[Difference]:
     for later in view.state["sysctl_later"] or ():
         expected = normalised(str(declared[to_read(later["key"])]))
         if later["value"] != expected:
-            yield view.difference(
-                "warning",
-                "sysctl-later",
-                f"{one_line(later['file'])}, line {later['line']}",
-                found=f"{one_line(later['key'])} = {one_line(later['value'])}",
-                expected=f"{expected}, as declared: at boot this file is read after ours and wins",
-                remedy="take the line out, or declare its value for this host: fleet_host.host_tuning.sysctl",
+            place, found = f"{one_line(later['file'])}, line {later['line']}", one_line(later["value"])
+            yield view.differs(
+                "warning", "sysctl-later", place, key=one_line(later["key"]), value=found, declared=expected
             )
     if live is None:
         return

@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 from ..._base import secret_files, worded
 from ..._base.addresses import in_url, is_address, is_network
-from ..._base.findings import Finding, error, unknown_host
+from ..._base.findings import Finding, unknown_host
 from ..._base.forms import forms
 from ..._base.place import Place
 from ..._engines.declaration import Tls
@@ -119,13 +119,10 @@ def _floating(gateway: GatewayDeclared, hosts: Mapping[str, str]) -> Iterator[Fi
     known = gateway["addresses"]
     alike = [item for item in known if is_address(item) and (":" in item) == (":" in address)]
     if len(known) != len(chosen) or alike != known:
-        yield error(
-            "input-gateway-floating",
-            PLACE.below("addresses"),
-            found=", ".join(known),
-            expected=f"an address of each of {', '.join(chosen)}, in their order and of the kind of {address}, by "
-            "which they know each other",
-            remedy=f"write addresses: [{', '.join(['ADDRESS'] * len(chosen))}]",
+        found, each, example = (", ".join(names) for names in (known, chosen, ["ADDRESS"] * len(chosen)))
+        at = PLACE.below("addresses")
+        yield worded.error(
+            "input-gateway-floating/members", at, found=found, each=each, address=address, example=example
         )
         return
     gateway["members"] = dict(zip(chosen, known, strict=True))

@@ -336,14 +336,9 @@ def _restarts(look: PreflightContext, service: ServiceSlice) -> Iterator[Finding
     why = start["newer"] or next(other, "") or (start["other_image"] and service["container"]["image"])
     if why:
         took, limit = start["took_s"], service["supervisor"]["limits"]["startup_limit_s"]
-        yield host_warning(
-            "service-restarts",
-            Place(service=name, thing=f"service {name}"),
-            found=f"site.yml restarts it, for {why}; "
-            + (f"its last start took {duration(took)}" if took else f"a start may take {duration(limit)}"),
-            remedy=f"ansible-playbook gb10.fleet.rollout -e service={name} has requests wait, and moves one replica "
-            "after the other",
-        )
+        takes = f"its last start took {duration(took)}" if took else f"a start may take {duration(limit)}"
+        at = Place(service=name, thing=f"service {name}")
+        yield worded.host_warning("service-restarts", at, why=why, takes=takes, name=name)
 
 
 SUPERVISOR = Subject("supervisor", slice=supervisor)
