@@ -48,9 +48,9 @@ def of_sysctl(view: DriftContext) -> Iterator[Difference]:
     for later in view.state["sysctl_later"] or ():
         expected = normalised(str(declared[to_read(later["key"])]))
         if later["value"] != expected:
-            place, found = f"{one_line(later['file'])}, line {later['line']}", one_line(later["value"])
+            place, value = f"{one_line(later['file'])}, line {later['line']}", one_line(later["value"])
             yield view.differs(
-                "warning", "sysctl-later", place, key=one_line(later["key"]), value=found, declared=expected
+                "warning", "sysctl-later", place, key=one_line(later["key"]), value=value, declared=expected
             )
     if live is None:
         return
