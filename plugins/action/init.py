@@ -3,7 +3,7 @@
 
 import itertools
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,22 @@ from ..plugin_utils._own_recipes import write_new
 from ..plugin_utils._screen import show, warn
 
 
-def read_hosts(found: Iterable[Row], variables: dict[str, Any]) -> dict[str, Host]:
+def account_of(found: Iterable[Row]) -> str:
+    """The account of all machines that are reached by ssh; empty where they differ, or where ssh's files name one."""
+    users = {item["user"] for item in found if item["address"]}
+    return users.pop() if len(users) == 1 else ""
+
+
+def read_hosts(found: Sequence[Row], variables: dict[str, Any]) -> dict[str, Host]:
     """What `init_info` read of the hosts that `init_hosts` found. AnsibleActionFail where one was not read."""
-    hosts = {}
+    hosts, shared = {}, account_of(found)
     for item in found:
         answer = variables["hostvars"][item["name"]].get("init_reading") or {}
         if "reading" not in answer:
             why = " ".join(str(answer.get("msg", "no answer")).split())
             remedy = "mend that, or name the others alone: -e host=NAME,NAME"
             raise AnsibleActionFail(harmless(f"nothing was written: {item['name']} could not be read: {why}; {remedy}"))
-        hosts[item["name"]] = Host(item["address"], answer["reading"])
+        hosts[item["name"]] = Host(item["address"], answer["reading"], "" if shared else item["user"])
     return hosts
 
 
@@ -57,12 +63,11 @@ class ActionModule(OnController):
             hosts, itertools.chain(*read_networks().values()), library, take_over=options["adopt"] is not False
         )
         tried = Path(options["tried"]).expanduser().absolute() if options["tried"] else None
-        users = {host["user"] for host in options["hosts"]} - {""}
         first = next(iter(hosts))
         fits = [] if proposal.services or tried else fitting(first, hosts[first], library)
         proposal = replace(proposal, services={}) if tried else proposal
         words = taking_over(hosts, proposal, library) if proposal.services else {}
-        files = texts(hosts, proposal, min(users, default=""), fits, words, take_over=options["adopt"] is True)
+        files = texts(hosts, proposal, account_of(options["hosts"]), fits, words, take_over=options["adopt"] is True)
         files |= {FLEET: kept_text(proposal, *_declared_by(tried))} if tried else {}
         folder = Path(options["folder"]).expanduser().absolute()
         wanted = {folder / name: text for name, text in files.items()}

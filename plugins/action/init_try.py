@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..action.init import read_hosts
+from ..action.init import account_of, read_hosts
 from ..module_utils._base.findings import sentence
 from ..module_utils._base.gb10 import ROOT
 from ..module_utils._base.own_files import replace_file, unwritten
@@ -92,10 +92,9 @@ def _decided(hosts: dict[str, Host], options: Options, folder: Path) -> dict[str
             f"{options['model']} does not fit on {', '.join(hosts)}: {short}; {remedy}; nothing was changed"
         )
     services = {name: service}
-    users = {one["user"] for one in options["hosts"]} - {""}
     return {
         "changed": False,
-        "texts": tried_texts(hosts, services, fabric, min(users, default=""), inventory),
+        "texts": tried_texts(hosts, services, fabric, account_of(options["hosts"]), inventory),
         "variables": {host: trying.variables(read, services, fabric, inventory) for host, read in hosts.items()},
         "name": name,
         "folder": str(folder),

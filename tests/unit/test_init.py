@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.action import init_hosts
+from ansible_collections.gb10.fleet.plugins.action.init import account_of, read_hosts
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import checked, one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Recipe, load_all
@@ -1097,3 +1098,25 @@ def test_the_file_that_llama_cpp_took_is_named(tmp_path: Path, asked: str, files
     [one] = propose({"a": Host("a", reading)}, [], LIBRARY, take_over=True).services.values()  # type: ignore[arg-type]
     assert one.recipe and one.recipe["model"].get("file") == (named or None)
     assert one.service["model"]["source"] == {"path": str(repository)}
+
+
+@pytest.mark.parametrize(
+    ("users", "all_have", "own"),
+    [
+        (["anna", "anna"], "anna", [None, None]),
+        (["", "anna"], "", [None, "anna"]),
+        (["", ""], "", [None, None]),
+        (["bob", "anna"], "", ["bob", "anna"]),
+    ],
+)
+def test_an_account_of_one_machine_is_not_that_of_another(
+    users: list[str], all_have: str, own: list[str | None]
+) -> None:
+    """One of ssh's own files beside one that they don't name: a group's variable would go before ssh's."""
+    found = [{"name": name, "address": f"{name}.local", "user": user} for name, user in zip("ab", users, strict=True)]
+    variables = {"hostvars": {name: {"init_reading": {"reading": reading_of(name, {})}} for name in "ab"}}
+    assert account_of(found) == all_have
+    files = texts(read_hosts(found, variables), Proposal({}, {}), account_of(found), take_over=False)
+    hosts = read_yaml(files[HOSTS])["all"]["hosts"]
+    assert [hosts[name].get("ansible_user") for name in "ab"] == own
+    assert read_yaml(files[CONNECTION]).get("ansible_user", "") == all_have

@@ -86,10 +86,12 @@ _LINK_LOCAL = ipaddress.IPv4Network("169.254.0.0/16")
 
 @dataclass(frozen=True)
 class Host:
-    """How a machine was reached, and what it showed. address: empty for this very machine."""
+    """How a machine was reached, and what it showed. address: empty for this very machine. user: where not all have the
+    same account, its own; empty where ssh's own files name it."""
 
     address: str
     reading: Reading
+    user: str = ""
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ def kept_text(proposal: Proposal, services: Mapping[str, Row], inventory: str) -
 
 def _host(name: str, host: Host) -> str:
     way = {"ansible_host": host.address} if host.address else {"ansible_connection": "local"}
+    way |= {"ansible_user": host.user} if host.user else {}
     settings = settings_of(host.reading)
     line = _yaml({name: {**way, **({"fleet_host": settings} if settings else {})}}, flow=True)
     release = "".join(letter for letter in host.reading["platform"]["ota"] or "unknown" if letter.isprintable())[:20]
