@@ -15,6 +15,7 @@ from .._base.gb10 import data_file
 from .._base.place import Place
 
 _DATA: Mapping[str, Any] = data_file("starts")
+PUBLISHED: str = _DATA["published"]
 PHASES: tuple[str, ...] = tuple(_DATA["phases"])
 CAUSES: Mapping[str, str] = _DATA["causes"]
 RECORD = forms("verify")["kept_starts"]

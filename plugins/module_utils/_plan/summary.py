@@ -9,11 +9,9 @@ from .._base.sizes import gib
 from .._engines.declaration import DraftData, ModelData
 from .._engines.observed import Observed
 from .._engines.placed import Placed
-from .._engines.starts import LOADERS, forecast, of_class, seconds_a_gb
+from .._engines.starts import LOADERS, PUBLISHED, forecast, of_class, seconds_a_gb
 
 _SHORT = ("memory-tight", "memory-pool-small")
-# Of no other engine are enough starts published.
-_PUBLISHED = "vllm"
 _START = "start"  # what a recipe calls a measured start
 
 
@@ -105,7 +103,7 @@ def _fetched(placed: Placed) -> tuple[int | None, int | None]:
 def weights_read(placed: Placed, flags: Mapping[str, object]) -> tuple[float | None, str | None]:
     """Of weights that one of its hosts reads, in 10^9 bytes, and how, lazy or direct; None where not known."""
     fetched, shown = _fetched(placed)
-    size, is_published = fetched or shown, placed.engine.spec.name == _PUBLISHED
+    size, is_published = fetched or shown, placed.engine.spec.name == PUBLISHED
     loader = LOADERS.get(str(flags.get("load-format") or "auto")) if is_published else None
     return round(size / 1e9 / len(placed.hosts), 3) if size else None, loader
 
