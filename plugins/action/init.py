@@ -27,7 +27,7 @@ from ..plugin_utils._screen import show, warn
 
 def account_of(found: Iterable[Row]) -> str:
     """The account of all machines that are reached by ssh; empty where they differ, or where ssh's files name one."""
-    users = {item["user"] for item in found if item["address"]}
+    users = {item.get("user", "") for item in found if item.get("address")}
     return users.pop() if len(users) == 1 else ""
 
 
@@ -40,7 +40,7 @@ def read_hosts(found: Sequence[Row], variables: dict[str, Any]) -> dict[str, Hos
             why = " ".join(str(answer.get("msg", "no answer")).split())
             remedy = "mend that, or name the others alone: -e host=NAME,NAME"
             raise AnsibleActionFail(harmless(f"nothing was written: {item['name']} could not be read: {why}; {remedy}"))
-        hosts[item["name"]] = Host(item["address"], answer["reading"], "" if shared else item["user"])
+        hosts[item["name"]] = Host(item["address"], answer["reading"], "" if shared else item.get("user", ""))
     return hosts
 
 
