@@ -66,6 +66,9 @@ def _known(status: dict[str, object], newest: str) -> str:
     """A recipe's state and month. newest: the day of the newest recipe, by which two quarters are counted."""
     months = [12 * int(day[:4]) + int(day[5:7]) for day in (newest, str(status["when"]))]
     old = ", more than two quarters old" if months[0] - months[1] > _TWO_QUARTERS else ""
+    ended = status.get("ended")
+    if isinstance(ended, dict):
+        old = f", ended on {ended['when']}: take {ended['successor']}"
     return f"{status['state']} {str(status['when'])[:7]}{old}"
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.to_sparkrun import to_sparkrun
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.share import against_recipe, shared
 
@@ -139,3 +140,13 @@ def test_an_own_recipe_is_written_by_the_playbook(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     written = yaml.safe_load((tmp_path / "qwen3-8b-fp8.sparkrun.yaml").read_text("utf-8"))
     assert written["recipe_version"] == "2" and written["command"].startswith("vllm serve {model}")
+
+
+def test_a_recipe_that_ended_names_one_that_is_there() -> None:
+    ended = {name: one.data["status"].get("ended") for name, one in LIBRARY.recipes.items()}
+    named = {name: one["successor"] for name, one in ended.items() if one}
+    assert named and all(LIBRARY.recipes[other].data["status"].get("ended") is None for other in named.values())
+    data, findings = parse({**LIBRARY.recipes["minimax-m2-awq"].data}, Place(recipe="minimax-m2-awq"))
+    assert data is not None
+    (one,) = [finding for finding in findings if finding.rule == "recipe-ended"]
+    assert one.severity == "hint" and "minimax-m2.7-awq" in one.sentence()

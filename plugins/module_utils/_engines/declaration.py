@@ -113,6 +113,7 @@ class StatusData(TypedDict):
     hardware: str
     note: NotRequired[str]
     left_out: NotRequired[list[str]]
+    ended: NotRequired[dict[str, str]]
 
 
 class OriginData(TypedDict):

@@ -215,6 +215,8 @@ def _known_bad(recipe: RecipeData, place: Place) -> Iterator[Finding]:
         where, found = place.below("status", "state"), f"known-bad, says {status['by']}"
         remedy = status.get("note", "use another recipe")
         yield warning("recipe-known-bad", where, found=found, expected="a recipe that works", remedy=remedy)
+    if ended := status.get("ended"):
+        yield worded.hint("recipe-ended", place.below("status", "ended"), **ended)
 
 
 def _left_out(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
