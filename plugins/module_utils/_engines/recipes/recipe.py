@@ -216,7 +216,9 @@ def _known_bad(recipe: RecipeData, place: Place) -> Iterator[Finding]:
         remedy = status.get("note", "use another recipe")
         yield warning("recipe-known-bad", where, found=found, expected="a recipe that works", remedy=remedy)
     if ended := status.get("ended"):
-        yield worded.hint("recipe-ended", place.below("status", "ended"), **ended)
+        yield worded.hint(
+            "recipe-ended", place.below("status", "ended"), when=ended["when"], successor=ended["successor"]
+        )
 
 
 def _left_out(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
