@@ -3,10 +3,14 @@
 
 from typing import ClassVar
 
+from ..module_utils._base.forms import forms
 from ..module_utils._base.schema import Spec
-from ..module_utils._operations.update.form import READING
+from ..module_utils._operations.update.form import SHARED
 from ..plugin_utils._asking import Answering
 
 
 class ActionModule(Answering):
-    FORM: ClassVar[Spec] = {"type": "map", "options": {"updates": {**READING, "required": True}}}
+    FORM: ClassVar[Spec] = {
+        "type": "map",
+        "options": {"updates": {**forms("update", **SHARED)["reading"], "required": True}},
+    }

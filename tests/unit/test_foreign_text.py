@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
-from ansible_collections.gb10.fleet.plugins.module_utils._base.received import harmless, one_line, shell_word
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import file_name, harmless, one_line, shell_word
 from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.judge import foreign_remedy
 
 # the newest ansible-core is tried without it
@@ -54,6 +54,22 @@ json_label(of=have)
 known["titan"] = have
 known[have] = "titan"
 quoted(have)
+show(f"{unread['a']}")
+show(unread["a"]["b"])
+show(str(unread.get("a")))
+open(unread["config"]["digest"])
+shlex.join(["true", unread["a"]])
+known["titan"] = unread["a"]
+Hub("hf", Path("/x")).main("a/b") + unread["sha"]
+show(fetch("http://a", "", 1).text)
+error("a", "b", found=fetch("http://a", "", 1).text)
+show(fetch("http://a", "", 1).document()["data"])
+show(HubApi().model("a/b", None)["cardData"])
+checkpoint_of("a/b", unread["sha"], {}, {}, "the hub")
+rank = judge.parse_metrics(fetch("http://a", "", 1).text, judge.Names())
+open(text_of(b"a"))
+show(streamed("http://a", {}, "", None)[0])
+[show(event["status"]) for event in events("image")]
 """
 # What takes it.
 TAKEN = """\
@@ -64,6 +80,10 @@ show(shell_word(have))
 show("a" if have == "b" or have.startswith("c") or "d" in have or have in known else "e")
 show(one_line(have[:12]))
 worded.error("run-older/release", "a", release=have)
+open(file_name(have))
+show(one_line(words_of(unread["a"]["b"])))
+show(fetch("http://a", "", 1).shown)
+known["titan"] = str(checked(DIGEST, unread["config"]["digest"], "it"))
 """
 HEAD = """\
 import html, json, logging, os, shlex, subprocess
@@ -71,13 +91,21 @@ from pathlib import Path
 from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
-from ansible_collections.gb10.fleet.plugins.module_utils._base.received import Foreign, harmless, one_line, shell_word
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import (
+    DIGEST, Foreign, Unread, checked, file_name, harmless, one_line, shell_word, text_of, words_of)
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Unknown
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import checkpoint_of
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import judge
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import fetch
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.formats import _labels as json_label
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.asked import streamed
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.pull import events
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub import Hub
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.answers import quoted
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 known: dict[str, str] = {}
-def way(have: Foreign, found: dict[str, Foreign]) -> None:
+def way(have: Foreign, found: dict[str, Foreign], unread: Unread) -> None:
 """
 
 
@@ -97,7 +125,7 @@ def test_no_other_way_passes_the_types(tmp_path: Path) -> None:
 
 # Who reads foreign text as it is. Each makes a value of its own form of it, or shows it by `DriftContext.difference`.
 READERS = {
-    "module_utils/_base/received.py": 1,
+    "module_utils/_base/received.py": 3,
     "module_utils/_operations/drift/running.py": 1,
     "module_utils/_subjects/host_tuning/subject.py": 2,
     "module_utils/_subjects/services/subject.py": 2,
@@ -118,6 +146,42 @@ def calls(name: str) -> dict[str, int]:
 
 def test_few_read_it_as_it_is() -> None:
     assert calls("to_read") == READERS
+
+
+# Who reads JSON otherwise than by `received.parsed`, whose value only a form or its own reader takes: files of ours, on
+# the controller or a host, and programs of the host that reads. Nothing that comes from elsewhere is read here.
+OWN_FILES = {
+    "action": "what this run made, or a slice that `published.checked` takes",
+    "modules": "what the supervisor of this host wrote",
+    "plugin_utils": "files beside the inventory, and the collection's own",
+    "module_utils/_base": "`parsed` itself, and the note of who stages",
+    "module_utils/_engines": "data, words of a declaration, and files beside the inventory; each in a form",
+    "module_utils/_facts/models/checkpoint.py": "a model's config.json, which `require` takes",
+    "module_utils/_host": "settings of the host that reads",
+    "module_utils/_on_host": "the standard library's reader: these files are copied to hosts alone",
+    "module_utils/_operations": "records of ours, and what programs of this machine print",
+    "module_utils/_stores": "Docker of the host that reads, and records of ours",
+    "module_utils/_subjects": "programs of the host that reads; the controller takes their answers by `form`",
+}
+
+
+def test_json_of_others_is_read_by_one_function() -> None:
+    """How many read it otherwise; who adds one names its kind above, or takes `parsed`."""
+    read = calls("loads") | {}
+    assert {path for path in read if not path.startswith(tuple(OWN_FILES))} == set()
+    assert sum(read.values()) <= 110, read
+    doors = ("hub_api", "asked", "verify/client", "verify/gateway", "stores/images/layout", "stores/weights/source",
+             "stores/peers/request", "update/apt", "stores/transfer/peer", "bench/form")  # fmt: skip
+    assert {path for path in read if any(f"{door}.py" in path for door in doors)} == {
+        "module_utils/_operations/verify/asked.py"  # each line of an answer: numbers, and words that are foreign again
+    }
+
+
+def test_a_files_name_leads_nowhere_else() -> None:
+    for name in ("../x", "/x", "a//b", ".x", "a/../b", "a\\b", "a\x1b", "a\n", "x" * 300, ""):
+        with pytest.raises(ValueError, match="the path"):
+            file_name(name)
+    assert file_name("a/b.json") == "a/b.json"
 
 
 def test_one_place_writes_to_the_terminal() -> None:

@@ -239,6 +239,44 @@ LOCAL = {"source": {"path": "/srv/m"}}
         ),
         ({"flags": {"compilation-config": {"backend": "evil.backend"}}}, {}, ["service-trust-code"]),
         ({"flags": {"compilation-config": {"backend": "inductor"}}}, {}, []),
+        ({"flags": {"compilation-config": {"inductor_passes": {"a": "evil.f"}}}}, {}, ["service-trust-code"]),
+        ({"flags": {"log-config-file": "/x/c.json"}}, {}, ["service-trust-code"]),
+        # whatever names a place may lead to code, unless it is data or a place that is written to
+        *(
+            ({"env": {name: value}}, {"model": PINNED}, ["service-trust-code"])
+            for name, value in (
+                ("CC", "gcc-12"),
+                ("CUDA_HOME", "/x"),
+                ("TRITON_PTXAS_PATH", "/x/ptxas"),
+                ("TORCHINDUCTOR_CACHE_DIR", "/x"),
+                ("NCCL_NET_PLUGIN", "x"),
+                ("OPENSSL_CONF", "file:///x"),
+                ("HOME", "~x"),
+                ("https_proxy", "evil:3128"),
+                ("PIP_INDEX_URL", "http://evil"),
+                ("RAY_ADDRESS", "evil:6379"),
+                ("VLLM_MODEL_REDIRECT_PATH", "/x/y.json"),
+                ("ANY_NAME", "a=1:/x"),
+            )
+        ),
+        ({"env": {"ANY_NAME": "/x/t.jinja", "VLLM_TORCH_PROFILER_DIR": "/tmp/p"}}, {}, []),
+        ({"flags": {"chat-template": "/x/t.jinja", "allowed-local-media-path": "/x"}}, {}, []),
+        # a commit fixes the code of its own repository alone
+        *(
+            ({"flags": {"trust-remote-code": True, name: value}}, {"model": PINNED}, expected)
+            for name, value, expected in (
+                ("tokenizer", "other/repository", ["service-trust-code"]),
+                ("tokenizer", "/hf/hub/other", ["service-trust-code"]),
+                ("tokenizer", "{model_path}/tokenizer", []),
+                ("hf-config-path", "other/repository", ["service-trust-code"]),
+                ("hf-overrides", {"auto_map": {"AutoConfig": "other/repository--x.Y"}}, ["service-trust-code"]),
+                ("hf-overrides", {"auto_map": {"AutoConfig": "configuration_x.Y"}}, []),
+                ("code-revision", "main", ["service-trust-code"]),
+                ("code-revision", 40 * "c", []),
+            )
+        ),
+        ({"flags": {"tokenizer": "other/repository"}}, {}, []),
+        ({"flags": {"tool-server": "demo"}}, {}, ["service-trust-development"]),
         # so is a file of a recipe, and what lies where a loader looks
         *(
             ({"overlays": overlay(target=target, file="written")}, service, expected)

@@ -116,3 +116,22 @@ def test_units_that_nobody_asks_for_are_drift(tmp_path: Path) -> None:
         state = {"our_units": [{"unit": "gb10-phoenix.service", "inventory": plan["inventory"], "ranks": 1}]}
         differences = PHOENIX.differences(DriftContext(host, plan, {host: state}))
         assert [one.rule for one in differences if hasattr(one, "rule")] == found
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"), [(KEY, ["service-tracing-administrator"]), ("eyJ.a-system-key.x", [])], ids=["key", "spans"]
+)
+def test_no_traced_container_is_phoenix_administrator(tmp_path: Path, header: str, expected: list[str]) -> None:
+    plan = planned(tmp_path)
+    spans = Path(plan["hosts"]["titan"]["phoenix"]["spans"])
+    assert spans == tmp_path / "phoenix.key.spans"
+    assert plan["hosts"]["spark-2"]["phoenix"]["spans"] == ""
+    spans.write_text(f"Authorization: Bearer {header}\n")
+    spans.chmod(0o600)
+    tracing = {"endpoint": "http://10.0.0.1:6006", "headers_file": spans.name}
+    written = inventory(tmp_path, None)
+    for host in written["hosts"].values():
+        host["variables"] |= {"fleet_phoenix": WORDS}
+        host["variables"]["fleet_services"]["chat"]["tracing"] = tracing
+    found = plan_fleet(written, LIBRARY, OF_RECIPES)["findings"]
+    assert [one["rule"] for one in found if one["severity"] == "error"] == expected

@@ -6,6 +6,7 @@ Each function raises ValueError with one sentence for what it does not take, and
 
 import json
 import shlex
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .schema import Spec, check
@@ -24,8 +25,18 @@ if TYPE_CHECKING:
         def __getitem__(self, part: slice, /) -> "Foreign": ...
         def startswith(self, part: str | tuple[str, ...], /) -> bool: ...
 
+    class Unread:
+        """A value of a JSON text that others wrote: to mypy neither a text nor a number, however deep, before
+        `checked` has found it in a form, or its own reader has asked what it is."""
+
+        def __getitem__(self, key: str | int | slice, /) -> "Unread": ...
+        def __contains__(self, key: object, /) -> bool: ...
+        def __iter__(self) -> Iterator["Unread"]: ...
+        def get(self, key: str, default: object = None, /) -> "Unread": ...
+        def items(self) -> Iterator[tuple[Foreign, "Unread"]]: ...
+
 else:
-    Foreign = str
+    Foreign, Unread = str, object
 
 # Sizes of files; nothing that is moved comes near.
 MOST_BYTES = 1 << 40
@@ -47,12 +58,12 @@ SIZE: Spec = {"type": "int", "required": True, "min": 0, "max": MOST_BYTES}
 LINE = r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]*"
 
 
-def parsed(content: bytes, most: int, what: str) -> Any:
+def parsed(content: bytes | str, most: int, what: str) -> Unread:
     """The value of a JSON text of at most ``most`` bytes. what: its name, for the sentence."""
     if len(content) > most:
         raise ValueError(f"{what} has more than {most} bytes")
     try:
-        value = json.loads(content, parse_constant=_no_number)
+        value: Any = json.loads(content, parse_constant=_no_number)
     except (ValueError, RecursionError):
         raise ValueError(f"{what} is no JSON text") from None
     level = [value]
@@ -60,7 +71,8 @@ def parsed(content: bytes, most: int, what: str) -> Any:
         level = [child for item in level for child in _children(item)]
     if level:
         raise ValueError(f"{what} nests deeper than {_MOST_LEVELS} levels")
-    return value
+    found: Unread = value
+    return found
 
 
 def _no_number(name: str) -> None:
@@ -97,8 +109,16 @@ def require_paths(paths: list[str], what: str) -> None:
         seen.add(path)
 
 
-def path_problem(path: str) -> str:
+def file_name(path: Foreign | str) -> str:
+    """The name of a file below a folder that another one wrote. ValueError for what is none."""
+    if problem := path_problem(path):
+        raise ValueError(f"the path {one_line(path, 80)!a} {problem}")
+    return to_read(path)
+
+
+def path_problem(path: Foreign | str) -> str:
     """Why this is no name of a file below a folder, with slashes; an empty string if it is one."""
+    path = to_read(path)
     parts = path.split("/")
     if not path.isprintable() or "\\" in path:
         return "holds a character that no file's name should"
@@ -129,6 +149,16 @@ def harmless(text: Foreign | str) -> str:
 def shell_word(text: Foreign | str) -> str:
     """Text of another host as one word of a command that a person types."""
     return shlex.quote(one_line(text))
+
+
+def text_of(content: bytes) -> Foreign:
+    """What others wrote as bytes."""
+    return content.decode("utf-8", "replace")  # type: ignore[return-value]
+
+
+def words_of(value: Unread) -> Foreign:
+    """The text that a value is, or what stands in its place."""
+    return value if isinstance(value, str) else text_of(json.dumps(value).encode())
 
 
 def to_read(text: Foreign | str) -> str:

@@ -571,6 +571,7 @@ class PhoenixSlice(TypedDict):
     folders: Folders
     files: Files
     secrets: list[Copied]
+    spans: str
     gone: list[str]
 
 

@@ -61,15 +61,15 @@ class EngineSpec:
     image of unknown release can be read. boot_lines: a regular expression for the lines of a start's log that
     `Engine.boot` reads; empty for none. code_flags: options by which code that the model's publisher wrote runs in the
     container. code_names: options, and keys in their maps, whose value names code to be run, each with a regular
-    expression for the values that name none. development_env: variables that open the endpoint to whoever reaches it,
-    each with what it does. open_paths: what its endpoint answers without the key, where that is more than its health.
-    tls: None for an engine that speaks no TLS. aliases: whether a model can have further names,
-    ``aliases`` in the settings of its service. workers_listen: the ranks meet at a port of each rank but the head's,
-    which calls them, instead of one of the head's. single_files: a model is files of its repository, which
-    ``model.file`` names, instead of all of them. head_loads: the head alone reads the weights, and sends the other
-    ranks theirs. abbreviates: whether it takes the beginning of an option's name for the option, as argparse does.
-    trace_headers: where it finds the headers for the collector of its traces, as OpenTelemetry's variable has them;
-    empty for an engine that sends none.
+    expression for the values that name none. development: variables and options that open the endpoint to whoever
+    reaches it, each with what it does. open_paths: what its endpoint answers without the key, where that is more than
+    its health. tls: None for an engine that speaks no TLS. aliases: whether a model can have further names, ``aliases``
+    in the settings of its service. workers_listen: the ranks meet at a port of each rank but the head's, which calls
+    them, instead of one of the head's. single_files: a model is files of its repository, which ``model.file`` names,
+    instead of all of them. head_loads: the head alone reads the weights, and sends the other ranks theirs. abbreviates:
+    whether it takes the beginning of an option's name for the option, as argparse does. trace_headers: where it finds
+    the headers for the collector of its traces, as OpenTelemetry's variable has them; empty for an engine that sends
+    none.
     load: words of the load generator in its images, with {url}, {model}, {served}, {prompt}, {answer} (tokens),
     {requests}, {seed}, {file} (its result, below /tmp); empty for none. load_more: further ones by what a point has:
     text or image (with {width}, {height}), at_once (with {at_once}), rate (with {rate}, requests a second), depth (with
@@ -98,7 +98,7 @@ class EngineSpec:
     boot_lines: str = ""
     code_flags: Sequence[str] = ()
     code_names: Mapping[str, str] = field(default_factory=dict)
-    development_env: Mapping[str, str] = field(default_factory=dict)
+    development: Mapping[str, str] = field(default_factory=dict)
     open_paths: Sequence[str] = ()
     tls: TlsFiles | None = None
     aliases: bool = False

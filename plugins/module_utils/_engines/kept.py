@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from .._base import worded
 from .._base.findings import Finding
+from .._base.gb10 import data_table
 from .._base.place import Place
 
-GB, UNKNOWN = 10**9, 0
+UNKNOWN = 0
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class Keeps:
     what: str
     unit: int = UNKNOWN
     unless: str = ""
+
+
+def keeps_of(engine: str) -> dict[str, Keeps]:
+    """The options of an engine that keep memory."""
+    return {name: Keeps(**row) for name, row in data_table("engine_keeps")[engine].items()}
 
 
 def kept(

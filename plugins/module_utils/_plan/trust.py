@@ -18,17 +18,25 @@ from .._stores.lock.lock import Lock, locked
 TRUST: Mapping[str, str] = data_table("trust")
 _EXPECTED = f"a folder below {', '.join(layout.DATA[:4])}"
 
-# Variables that make a loader, Python, a shell or the engine run other code, or trust another hub.
+# Variables that make a loader, Python, a shell or the engine run other code, or trust another hub or network.
 _LOADERS = re.compile(
-    r"LD_(?!BIND_NOW$).+|PATH|BASH_ENV|GCONV_PATH|CUDA_INJECTION64_PATH|HF_ENDPOINT|.+_(PLUGINS|SO_PATH|LOGGING_CONFIG_PATH)"
-    r"|PYTHON(?!(UNBUFFERED|HASHSEED|DONTWRITEBYTECODE|FAULTHANDLER|UTF8|IOENCODING|NOUSERSITE|MALLOC|OPTIMIZE)$).+"
+    r"LD_(?!BIND_NOW$).+|PATH|HOME|BASH_ENV|GCONV_PATH|CUDA_INJECTION64_PATH|HF_ENDPOINT|CC|CXX|CUDACXX|GLIBC_TUNABLES"
+    r"|.+_(PLUGINS?|EXTERNAL_\w+|SO_PATH|LOGGING_CONFIG_PATH|REDIRECT_PATH|INDEX_URL)|.+_proxy|RAY_ADDRESS|.+_USE_MODELSCOPE"
+    r"|PYTHON(?!(UNBUFFERED|HASHSEED|DONTWRITEBYTECODE|FAULTHANDLER|UTF8|IOENCODING|NOUSERSITE|MALLOC|OPTIMIZE)$).+",
+    re.IGNORECASE,
 )
+# A place that a text names: a path or an address. What lies there may be code, unless its name or reader excludes it.
+_PLACE = re.compile(r"(^|[=:,;])(~|\.{0,2}/|[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
+_WRITTEN_TO = re.compile(r".*-(save-path|dir)|log-file|(allowed-local-)?media-path|.*_(DEBUG_FILE|PROFILER_DIR)")
 # Files of a model that no engine runs; as the target of a mount, where no loader looks for them either.
 _PLAIN = (".jinja", ".json", ".gguf", ".safetensors", ".model", ".tiktoken")
 _NO_CODE = (*_PLAIN, ".txt", ".png", ".jpg")
 # Options whose value is a model's folder, or a folder in it that is a model.
 _MODELS = ("model", "model-path", "tokenizer", "tokenizer-path", "hf-config-path", "generation-config", "lora-modules",
            "lora-paths", "speculative-draft-model-path", "draft-model")  # fmt: skip
+# Options by which a model's code is read from elsewhere than the folder that its commit fixes, and of what commit.
+_READ_BESIDE = ("tokenizer", "tokenizer-path", "hf-config-path", "processor")
+_REVISIONS = ("revision", "code-revision", "tokenizer-revision")
 # In the container: what is ours, and what no file of a recipe replaces.
 _OURS = (layout.IN_LIBRARY, "/run/secrets", "/var/run/secrets", layout.IN_MODELS, layout.IN_MODEL_CODE, "/proc", "/sys")
 # In the container: where programs, libraries and their settings are looked for.
@@ -49,6 +57,7 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
     if "code" not in trusted:
         yield from _unpinned_code(placed, lock, relock)
         yield from _named_code(placed, recipe)
+        yield from _code_beside(placed)
     if "container" not in trusted:
         for key in ("capabilities", "ipc"):
             decided = placed.isolation[key]
@@ -71,9 +80,8 @@ def _mounts(placed: Placed, recipe: Place) -> Iterator[Finding]:
             found = f"{mount['source']} of the host"
             yield _untrusted("mounts", recipe.below("mounts", index), found, _EXPECTED)
         elif not mount["read_only"]:
-            yield _untrusted(
-                "mounts", recipe.below("mounts", index), f"{mount['source']}, to be written", "read_only: true"
-            )
+            found = f"{mount['source']}, to be written"
+            yield _untrusted("mounts", recipe.below("mounts", index), found, "read_only: true")
     own = placed.engine.adapters(placed.settings["flags"])
     for folder in placed.adapter_folders:
         if folder not in own and not folder.startswith(layout.DATA):
@@ -103,24 +111,12 @@ def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
         if switches and model is not None and not (is_fixed and (chosen or where)):
             # one of a draft model of a service's own has no place to be pinned but the service
             pin = "draft: {repository: NAME, revision: COMMIT}" if where else "revision: COMMIT"
-            yield error(
-                "service-trust-code",
-                placed.place.below("model", *where, "revision"),
-                found=f"{model['revision'] if is_fixed else 'null'}, and {' and '.join(switches)} runs the code of "
-                + (
-                    f"{model['repository']}, which nobody has read for you"
-                    if is_fixed
-                    else f"whatever {model['repository']} is on the day of the staging"
-                ),
-                expected="a commit, here or in the lock",
-                remedy=f"write trust: [code] in the service if you trust its publisher; or model: {{{pin}}}, a commit "
-                f"whose code you have read (the hub shows it below Files)"
-                + (
-                    f"; or {switches[0]}: null among the flags if the engine knows the model by itself"
-                    if switches[0] in placed.engine.spec.code_flags
-                    else ""
-                ),
-            )
+            row = f"service-trust-code/{'read-by-nobody' if is_fixed else 'unpinned'}"
+            otherwise = ""
+            if switches[0] in placed.engine.spec.code_flags:
+                otherwise = f"; or {switches[0]}: null among the flags if the engine knows the model by itself"
+            at, what = placed.place.below("model", *where, "revision"), " and ".join(switches)
+            yield worded.error(row, at, model=model, what=what, pin=pin, otherwise=otherwise)
 
 
 def _code_of_the_model(placed: Placed) -> Iterator[str]:
@@ -129,7 +125,7 @@ def _code_of_the_model(placed: Placed) -> Iterator[str]:
         if name in placed.engine.spec.code_flags:
             if decided.value not in (None, False):
                 yield name
-        elif any(_runs(key, text, placed) for key, text in _texts(decided.value, name)):
+        elif any(_runs(keys, text, placed) for keys, text in _texts(decided.value, name)):
             yield name
     for environment in placed.environments.values():
         for name, decided in environment.items():
@@ -148,47 +144,81 @@ def _code_of_the_model(placed: Placed) -> Iterator[str]:
             yield f"the mount {mount['target']}"
 
 
-def _runs(key: str, text: str, placed: Placed) -> bool:
+def _runs(keys: tuple[str, ...], text: str, placed: Placed) -> bool:
     """Whether a text at a key of an option names a file of the model's that may be code."""
     if not _leads_into_models(text):
         return False
-    names_code = key in placed.engine.spec.code_names
-    return names_code or not (key in _MODELS or text.endswith(_NO_CODE))
+    names_code = not placed.engine.spec.code_names.keys().isdisjoint(keys)
+    return names_code or not (keys[-1] in _MODELS or text.endswith(_NO_CODE))
+
+
+def _code_beside(placed: Placed) -> Iterator[Finding]:
+    """Where the model's code may run: whose code runs beside it, which neither its commit nor the lock fixes."""
+    flags = {name: decided.value for name, decided in placed.flags.items()}
+    if all(flags.get(name) in (None, False) for name in placed.engine.spec.code_flags):
+        return
+    for name, value in flags.items():
+        for keys, text in _texts(value, name):
+            is_other = keys[-1] in _READ_BESIDE and text != "auto" and not text.startswith("{model_path}")
+            if is_other or (keys[-1] in _REVISIONS and not re.fullmatch("[0-9a-f]{40}", text)):
+                found = f"{keys[-1]}: {text[:80]}, whose code runs and which nothing fixes"
+                yield _untrusted(
+                    "code", placed.place.below("flags", name), found, "the model's own folder, or a commit"
+                )
+    for keys, text in [*_texts(placed.config or {}, "config"), *_texts(flags.get("hf-overrides"), "config")]:
+        if "auto-map" in keys and "--" in text:
+            found = f"its code is {text[:120]}, of another repository, which nothing fixes"
+            yield _untrusted("code", placed.place.below("model"), found, "code in the model's own folder")
 
 
 def _leads_into_models(text: str) -> bool:
     return "{model_path}" in text or re.search(rf"(^|[^\w.-])/*{layout.IN_MODELS}(/|$)", text) is not None
 
 
-def _texts(value: object, key: str) -> Iterator[tuple[str, str]]:
-    """Each text in an option's value, however deep, with the nearest key as options are written."""
+def _texts(value: object, *keys: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each text in an option's value, however deep, with the keys that lead to it as options are written."""
     match value:
         case str():
-            yield key.replace("_", "-"), value
+            yield tuple(key.replace("_", "-") for key in keys), value
         case Mapping():
             for name, item in value.items():
-                yield key, name
-                yield from _texts(item, name)
+                yield from _texts(name, *keys)
+                yield from _texts(item, *keys, name)
         case list():
             for item in value:
-                yield from _texts(item, key)
+                yield from _texts(item, *keys)
 
 
 def _named_code(placed: Placed, recipe: Place) -> Iterator[Finding]:
-    """Options and variables of a recipe that name code to be run, wherever it lies."""
+    """Options and variables of a recipe that name code to be run, or may, wherever it lies."""
     for name, decided in placed.flags.items():
-        for key, text in _texts(decided.value, name) if decided.origin == "recipe" else ():
-            none = placed.engine.spec.code_names.get(key)
-            if none is not None and not _leads_into_models(text) and not re.fullmatch(none, text):
-                yield _untrusted("code", recipe.below("flags", name), f"{key}: {text[:80]}, code to be run", "none")
+        texts = [*_texts(decided.value, name)] if decided.origin == "recipe" else []
+        named = [one for one in texts if not _leads_into_models(one[1]) and _may_be_code(*one, placed)]
+        if named:
+            found = f"{named[0][0][-1]}: {named[0][1][:80]}, code to be run"
+            yield _untrusted("code", recipe.below("flags", name), found, "none")
     for kind, index, target in _code_targets(placed):
         found = f"{target}, which is code, or where the container looks for code"
         yield _untrusted("code", _at(recipe, kind, index), found, "data: .jinja, .json, outside of /etc")
     written = {name for environment in placed.environments.values() for name in environment}
-    for name in sorted(written & placed.recipe["env"].keys()):
-        if _LOADERS.fullmatch(name) and name not in placed.settings["env"]:
-            found = f"{placed.recipe['env'][name]}, which runs other code than the image's"
+    for name in sorted(written & placed.recipe["env"].keys() - placed.settings["env"].keys()):
+        text = str(placed.recipe["env"][name])
+        if _LOADERS.fullmatch(name) or (_is_place(name, text) and not _leads_into_models(text)):
+            found = f"{text[:80]}, which may run other code than the image's"
             yield _untrusted("code", recipe.below("env", name), found, "no such variable in a recipe")
+
+
+def _may_be_code(keys: tuple[str, ...], text: str, placed: Placed) -> bool:
+    names = placed.engine.spec.code_names
+    for key in reversed(keys):
+        if key in names:
+            return not re.fullmatch(names[key], text)
+    return keys[-1] not in _MODELS and _is_place(keys[-1], text)
+
+
+def _is_place(name: str, text: str) -> bool:
+    """Whether a text leads to where code may lie."""
+    return _PLACE.search(text) is not None and not (text.endswith(_NO_CODE) or _WRITTEN_TO.fullmatch(name))
 
 
 def _code_targets(placed: Placed) -> Iterator[tuple[str, int, str]]:
@@ -248,10 +278,13 @@ def _is_fixed(model: ModelData | DraftData, lock: Lock, relock: str) -> bool:
 
 
 def _development(placed: Placed) -> Iterator[Finding]:
-    for name, what in placed.engine.spec.development_env.items():
-        values = [decided[name].value for decided in placed.environments.values() if name in decided]
+    """By variables, in capitals, and by options."""
+    for name, what in placed.engine.spec.development.items():
+        given = placed.environments.values() if name.isupper() else [placed.flags]
+        values = [decided[name].value for decided in given if name in decided]
         if any(str(value).lower() not in ("", "0", "false", "none") for value in values):
-            yield _untrusted("development", placed.place.below("env", name), f"on: {what}", "off")
+            at = placed.place.below("env" if name.isupper() else "flags", name)
+            yield _untrusted("development", at, f"on: {what}", "off")
 
 
 def _untrusted(what: str, place: Place, found: str, expected: str) -> Finding:

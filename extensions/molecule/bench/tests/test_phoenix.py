@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.compare import differences
 from testinfra.host import Host
 
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[4]
 VARS = ROOT / "extensions/molecule/bench/vars"
 WHEELS = ROOT / ".cache/phoenix-wheels"
 KEY, PHOENIX_KEY = ((VARS / name).read_text("utf-8").strip() for name in ("key.txt", "phoenix-key.txt"))
+SPANS = VARS / "phoenix-key.txt.spans"
 URL = "http://10.77.0.11:6006"
 UNITS = ("gb10-phoenix.service", "gb10-phoenix-proxy.socket")
 
@@ -48,7 +50,7 @@ def bring_wheels(host: Host) -> None:
 
 def site(playbook: Playbook, variables: str) -> str:
     pip = json.dumps({"phoenix_pip_arguments": ["--no-index", "--find-links", "/srv/wheels"]})
-    words = ("-i", "inventories/lab", "-l", "localhost,titan", "-e", f"@{VARS}/{variables}", "-e", pip)
+    words = ("-i", "inventories/lab", "-l", "localhost,titan", "-e", f"@{VARS / variables}", "-e", pip)
     done = playbook("gb10.fleet.site", *words)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     return done.stdout
@@ -76,8 +78,15 @@ def spans(host: Host) -> list[dict[str, Any]]:
     return [span for name in projects for span in asked(host, f"/v1/projects/{name}/spans?limit=100")["data"]]
 
 
-def test_site_brings_it_and_a_second_run_changes_nothing(playbook: Playbook, host: Host) -> None:
+def test_site_brings_it_and_a_second_run_changes_nothing(playbook: Playbook, host: Host, tmp_path: Path) -> None:
+    """Its first run makes the key for spans, which the traced service is given then."""
     bring_wheels(host)
+    SPANS.unlink(missing_ok=True)
+    untraced = yaml.safe_load((VARS / "phoenix.yml").read_bytes())
+    del untraced["fleet_services"]["tiny"]["tracing"]
+    (tmp_path / "untraced.yml").write_text(yaml.safe_dump(untraced), "utf-8")
+    site(playbook, str(tmp_path / "untraced.yml"))
+    assert SPANS.stat().st_mode & 0o777 == 0o600
     site(playbook, "phoenix.yml")
     assert all(host.service(unit).is_running and host.service(unit).is_enabled for unit in UNITS)
     assert "changed=0" in site(playbook, "phoenix.yml").partition("PLAY RECAP")[2].partition("titan")[2].splitlines()[0]
@@ -92,6 +101,13 @@ def test_a_request_is_a_span_there(host: Host) -> None:
     text = json.dumps(found)
     assert "time_to_first_token" in text
     assert "Gutenberg" not in text
+
+
+def test_the_key_for_spans_administers_nothing(host: Host) -> None:
+    ask = """mutation { createSystemApiKey(input: {name: "x"}) { jwt } }"""
+    words = f"curl -s -m 30 -H %s -H 'Content-Type: application/json' -d %s {URL}/graphql"
+    answer = json.loads(host.check_output(words, SPANS.read_text("utf-8").strip(), json.dumps({"query": ask})))
+    assert answer["errors"] and not answer.get("data")
 
 
 def test_nobody_without_its_key_reads_or_writes(host: Host) -> None:

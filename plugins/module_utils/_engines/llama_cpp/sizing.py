@@ -12,9 +12,9 @@ from ..._base.gb10 import fact
 from ..._base.layers import Value
 from ..._base.place import Place
 from ..._base.schema import check
-from ..._base.sizes import MIB, gib, quantity
+from ..._base.sizes import gib, quantity
 from ..interface import EMPTY_POOL
-from ..kept import Keeps, kept
+from ..kept import keeps_of, kept
 from ..memory.boots import boot_key, own_calibration
 from ..memory.budget import Share
 from ..memory.estimate import Calibration, Demand, Interval, published_calibration
@@ -27,13 +27,7 @@ from .launch import slots
 _FORMS = forms("gguf")
 _SOURCE = "the file's own header"
 _KEPT_PROMPTS_MIB = 8192  # by itself
-_KEEPS = {
-    "cache-ram": Keeps("earlier prompts, as many as there are", MIB),
-    "moe-cache-mib": Keeps("experts", MIB),
-    "ctx-checkpoints": Keeps("states of each slot at earlier points of its prompt"),
-    **dict.fromkeys(("lora", "lora-scaled", "control-vector", "control-vector-scaled"), Keeps("adapters")),
-    **dict.fromkeys(("models-dir", "models-preset", "models-max"), Keeps("further models, each with its cache")),
-}
+_KEEPS = keeps_of("llama_cpp")
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 from ..._base import worded
 from ..._base.findings import Finding
+from ..._base.gb10 import data_table
 from ..._facts.models.purpose import CHAT
 from ..options import Release, read_words
 from ..registry import ENGINES
 from ..sglang import catalogue as sglang_catalogue
-from ..sglang.catalogue import PIPELINE, TENSOR
 from .foreign_llama import Served, behind_program, host_counts, take_planned
 
 
@@ -33,24 +33,7 @@ class Runtime:
         return sglang_catalogue.load()[sglang_catalogue.NEWEST]
 
 
-# By sparkrun's names (src/sparkrun/runtimes/sglang.py, 2026-10).
-RUNTIMES = {
-    "sglang": Runtime(
-        engine="sglang",
-        programs=("sglang serve", "python3 -m sglang.launch_server", "python -m sglang.launch_server"),
-        names={
-            "tensor_parallel": TENSOR[0],
-            "pipeline_parallel": PIPELINE[0],
-            "gpu_memory_utilization": "mem-fraction-static",
-            "max_model_len": "context-length",
-            "max_num_seqs": "max-running-requests",
-            "chunked_prefill": "chunked-prefill-size",
-        },
-        ranks=(TENSOR[0], PIPELINE[0]),
-        share=("mem-fraction-static", "max-total-tokens"),
-        embeds="is-embedding",
-    )
-}
+RUNTIMES = {name: Runtime(**row) for name, row in data_table("recipe_runtimes").items()}
 
 
 def served(theirs: Mapping[str, Any], written: list[str] | None, name: str) -> Served | list[Finding]:

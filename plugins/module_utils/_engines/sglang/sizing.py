@@ -14,7 +14,7 @@ from ..._base.findings import Finding
 from ..._base.layers import Layer
 from ..._base.sizes import MIB, quantity, size
 from .. import paged
-from ..kept import GB, Keeps
+from ..kept import keeps_of
 from ..memory.budget import Share
 from ..options import first_of
 from ..placed import Placed
@@ -23,23 +23,7 @@ from .catalogue import AT_ONCE, CHUNK, PIPELINE, TENSOR, WITHOUT_MEMORY
 _FRACTION, _TOKENS = "mem-fraction-static", "max-total-tokens"
 _VALUE_BYTES = {"fp8_e5m2": 1, "fp8_e4m3": 1, "bf16": 2, "bfloat16": 2}
 _SOURCE = "sglang/srt/server_args.py, release 0.5.23"
-_KEEPS = {
-    "hicache-size": Keeps("a cache of earlier prompts", GB),
-    "mm-preprocess-cache-size-mb": Keeps("processed images", MIB),
-    "enable-hierarchical-cache": Keeps(
-        "a cache of hicache-ratio times the pool, twice by itself", unless="hicache-size"
-    ),
-    "hicache-host-memory-fraction": Keeps("a cache of a part of what is free", unless="hicache-size"),
-    **dict.fromkeys(("enable-lmcache", "lmcache-config-file"), Keeps("LMCache keeps what a file of its own says")),
-    **dict.fromkeys(("enable-flexkv", "flexkv-config-file"), Keeps("FlexKV keeps what a file of its own says")),
-    **dict.fromkeys(("enable-mm-global-cache", "enable-prefix-mm-cache"), Keeps("a cache of encoder outputs")),
-    "enable-unified-cache-external-linker": Keeps("a cache of a program of its own"),
-    **dict.fromkeys(("enable-weights-cpu-backup", "enable-draft-weights-cpu-backup"), Keeps("a copy of the weights")),
-    **dict.fromkeys(
-        ("speculative-draft-model", "speculative-draft-model-path"), Keeps("a drafter's weights and cache")
-    ),
-    **dict.fromkeys(("enable-lora", "lora-paths", "uno-lora-path"), Keeps("adapters and the places for them")),
-}
+_KEEPS = keeps_of("sglang")
 # Hosts whose free memory differs by more are refused (model_runner.py, 0.5.9; distributed/bootstrap.py, 0.5.23).
 _ALIKE, _CHECK = 0.9, "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK"
 

@@ -12,7 +12,7 @@ from ..._base.findings import Finding
 from ..._base.layers import Layer
 from ..._base.sizes import MIB, quantity
 from .. import paged
-from ..kept import Keeps
+from ..kept import keeps_of
 from ..memory.budget import Share
 from ..options import first_of
 from ..placed import Placed
@@ -21,12 +21,7 @@ from .catalogue import AT_ONCE, BATCHED, EXTRA, PIPELINE, TENSOR, WITHOUT_MEMORY
 _KV, _FRACTION, _TOKENS = "kv_cache_config", "free_gpu_memory_fraction", "max_tokens"
 _VALUE_BYTES = {"fp8": 1, "bfloat16": 2, "float16": 2}
 _SOURCE = "tensorrt_llm/llmapi/llm_args.py, release 1.2"
-_KEEPS = {
-    "kv_cache_config.host_cache_size": Keeps("a cache of earlier prompts", 1),
-    "speculative_config": Keeps("a drafter's weights and cache"),
-    **dict.fromkeys(("lora_config", "peft_cache_config"), Keeps("adapters and the places for them")),
-    "kv_connector_config": Keeps("a connector that keeps what its own settings say"),
-}
+_KEEPS = keeps_of("trtllm")
 # By itself 64 tokens in the PyTorch backend's older releases, 32 since 1.0 (kv_cache_config.tokens_per_block).
 _PAGE = 64
 # The most that a batched token took of the profiling pass of another engine (data/gb10.yml, activation_mib_per_token):

@@ -11,6 +11,7 @@ from typing import Any, NotRequired, TypedDict
 
 from ..._base.findings import FleetError, error
 from ..._base.place import Place
+from ..._base.received import Unread, parsed, path_problem
 from ..._base.schema import Spec, check
 from .gguf import GgufError, facts_of, projector_of, read_header
 from .gguf_files import meant, projector_file, whole_files
@@ -97,7 +98,7 @@ _ANSWER: Spec = {
 }
 
 
-def sizes_of(answer: Mapping[str, object], repository: str) -> tuple[str, dict[str, int]]:
+def sizes_of(answer: Unread, repository: str) -> tuple[str, dict[str, int]]:
     """Commit and files, by name with their sizes, of what the hub's API says of a revision. Raises FleetError."""
     known = {key: answer[key] for key in ("sha", "pipeline_tag", "library_name") if isinstance(answer.get(key), str)}
     rows = answer.get("siblings")
@@ -107,7 +108,9 @@ def sizes_of(answer: Mapping[str, object], repository: str) -> tuple[str, dict[s
     checked, problems = check(_ANSWER, known, Place(thing=f"the hub's answer about {repository}"))
     if problems:
         raise FleetError(*problems)
-    return checked["sha"], {row["rfilename"]: row["size"] for row in checked["siblings"]}
+    sizes = {row["rfilename"]: row["size"] for row in checked["siblings"]}
+    # what no folder takes as a name is no file of a model; one that is hidden is none that an engine reads
+    return checked["sha"], {name: size for name, size in sizes.items() if not path_problem(name)}
 
 
 def checkpoint_of(
@@ -116,7 +119,7 @@ def checkpoint_of(
     sizes: Mapping[str, int],
     texts: Mapping[str, bytes],
     source: str,
-    answer: Mapping[str, object] | None = None,
+    answer: Unread | None = None,
     header: Mapping[str, object] | None = None,
 ) -> Checkpoint:
     """A checkpoint of what was read. Raises FleetError for what is not in its form.
@@ -124,7 +127,7 @@ def checkpoint_of(
     sizes: of all files, in bytes. texts: those of `WANTED` that are there. source: where it was read, in words. answer:
     the hub's.
     """
-    answered = answer or {}
+    answered = answer or parsed("{}", 2, "nothing")
     files = whole_files(sizes)
     adapter = _object(texts[ADAPTER], ADAPTER, repository, source) if ADAPTER in texts else None
     other = None if files else other_form(repository, sizes, adapter, answered, CONFIG in texts)
@@ -154,7 +157,7 @@ def checkpoint_of(
         "config": {**config, **(header or {})},
         "quantization": quantization,
         "weights_bytes": weights_of(sizes, shards) or None,
-        "gated": answered.get("gated") not in (None, False),
+        "gated": bool(answered.get("gated")),
         "task": answered.get("pipeline_tag"),
         "library": answered.get("library_name"),
         "chat_template": bool(tokenizer.get("chat_template")) or any(name in sizes for name in _TEMPLATES),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
+from ..._base.received import Unread, one_line, words_of
 from .config import ConfigJson
 
 ADAPTER = "adapter_config.json"
@@ -75,11 +76,7 @@ def missing_shards(sizes: Mapping[str, int], index: Collection[str]) -> list[str
 
 
 def other_form(
-    repository: str,
-    sizes: Mapping[str, int],
-    adapter: Mapping[str, object] | None,
-    answered: Mapping[str, object],
-    has_config: bool,
+    repository: str, sizes: Mapping[str, int], adapter: Mapping[str, object] | None, answered: Unread, has_config: bool
 ) -> OtherForm | None:
     """What it is in place of a model in the hub's form; None where it may be one.
 
@@ -89,8 +86,8 @@ def other_form(
     own = [name for name in weighed if not name.startswith("adapter_") and not _NO_WEIGHTS.match(name)]
     if not own and (adapter is not None or any(name.startswith("adapter_model") for name in sizes)):
         return _adapter(repository, adapter or {})
-    if "model_index.json" in sizes or (answered.get("library_name") == "diffusers" and not has_config):
-        made = re.fullmatch(r"[\w-]*-to-(\w{1,20})", str(answered.get("pipeline_tag")))
+    if "model_index.json" in sizes or (words_of(answered.get("library_name")) == "diffusers" and not has_config):
+        made = re.fullmatch(r"[\w-]*-to-(\w{1,20})", one_line(words_of(answered.get("pipeline_tag"))))
         return OtherForm(
             "a pipeline of diffusers" + (f", which makes {made[1]}" if made else ""),
             "a model that answers in text, embeds, ranks or transcribes",

@@ -12,7 +12,10 @@ import wave
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..._base.received import Foreign, Unread
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -40,13 +43,30 @@ class Reply:
     """An HTTP reply; status 0 when there was none, with the reason as text. late: none in time."""
 
     status: int
-    text: str
+    text: "Foreign"
     late: bool = False
+
+    @property
+    def shown(self) -> str:
+        """Its beginning for a message: one line, without what a terminal obeys."""
+        return "".join(letter if letter.isprintable() else " " for letter in self.read().strip()[:300])
+
+    def read(self) -> str:
+        """As it is, for a function that reads it."""
+        return self.text  # type: ignore[return-value]
+
+    def document(self) -> "Unread":
+        """Of a JSON text. ValueError for what is none."""
+        try:
+            found: Unread = json.loads(self.read())
+        except RecursionError:
+            raise ValueError("it nests too deep") from None
+        return found
 
     @property
     def is_full(self) -> bool:
         """The server works, and takes no more requests now."""
-        return self.status == 429 or (self.status == 503 and bool(_FULL.search(self.text)))
+        return self.status == 429 or (self.status == 503 and bool(_FULL.search(self.read())))
 
 
 def trusting(certificate: str | None) -> ssl.SSLContext | None:
@@ -87,13 +107,18 @@ def fetch(
     opener = urllib.request.build_opener(*_HANDLERS, https) if https else _OPENER
     try:
         with opener.open(asked, timeout=timeout_s) as reply:
-            return Reply(reply.status, reply.read(_REPLY_BYTES).decode("utf-8", "replace"))
+            return Reply(reply.status, _text_of(reply.read(_REPLY_BYTES)))
     except urllib.error.HTTPError as error:
         with error:
-            return Reply(error.code, error.read(_REPLY_BYTES).decode("utf-8", "replace"))
+            return Reply(error.code, _text_of(error.read(_REPLY_BYTES)))
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        return Reply(0, str(reason) or type(error).__name__, late=isinstance(reason, TimeoutError))
+        words = (str(reason) or type(error).__name__).encode("utf-8", "replace")
+        return Reply(0, _text_of(words), late=isinstance(reason, TimeoutError))
+
+
+def _text_of(content: bytes) -> "Foreign":
+    return content.decode("utf-8", "replace")  # type: ignore[return-value]
 
 
 def _form(fields: Mapping[str, Any], sound: bytes) -> bytes:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The service's API as its own head sees it: a real answer, and the counters."""
 
-import json
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,18 +56,18 @@ def judged(path: Sequence[str | int], reply: Reply) -> Answer:
     """Something was computed: nothing less shows that the ranks compute. path: `probes.Request.answer`."""
     if reply.status != 200:
         final = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
-        message = f"HTTP {reply.status}: {reply.text[:300]}" if reply.status else reply.text
+        message = f"HTTP {reply.status}: {reply.shown}" if reply.status else reply.shown
         return Answer(False, message, final, busy=reply.late or reply.is_full)
     try:
-        computed: Any = json.loads(reply.text)
+        computed: Any = reply.document()
         for step in path:
             computed = computed[step]
     except (KeyError, IndexError, TypeError, ValueError):
-        return Answer(False, f"a reply without an answer: {reply.text[:300]}")
-    return Answer(True, computed=computed) if computed else Answer(False, f"an answer of nothing: {reply.text[:300]}")
+        return Answer(False, f"a reply without an answer: {reply.shown}")
+    return Answer(True, computed=computed) if computed else Answer(False, f"an answer of nothing: {reply.shown}")
 
 
 def metrics(access: Access, names: Metrics, timeout_s: float) -> judge.Metrics | None:
     """None when the server gives none."""
     reply = fetch(access.url + names.path, access.key, timeout_s, tls=access.tls)
-    return judge.parse_metrics(reply.text, names) if reply.status == 200 else None
+    return judge.parse_metrics(reply.read(), names) if reply.status == 200 else None

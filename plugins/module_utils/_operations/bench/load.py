@@ -2,7 +2,6 @@
 """One run of an engine's own load generator on the host of the endpoint, in the service's own container."""
 
 import contextlib
-import json
 import os
 import subprocess
 import time
@@ -106,12 +105,12 @@ def _model(access: Access) -> str:
     """Where the engine has its model from, by its own words: the load generator takes the tokenizer from there."""
     reply = fetch(f"{access.url}/v1/models", access.key, _ASK_S, tls=access.tls)
     try:
-        root = json.loads(reply.text)["data"][0]["root"] if reply.status == 200 else None
+        root = reply.document()["data"][0]["root"] if reply.status == 200 else None
     except (ValueError, LookupError, TypeError):
         root = None
     # a word that begins so would be an option
     if not isinstance(root, str) or not root or root.startswith("-"):
-        found = f"{reply.status or 'no answer'}: {reply.text[:_MOST_WORDS]}"
+        found = f"{reply.status or 'no answer'}: {reply.shown}"
         raise ValueError(f"/v1/models gave {found}; expected its model: status.yml says whether it serves")
     return root
 

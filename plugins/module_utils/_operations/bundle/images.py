@@ -8,13 +8,13 @@ pinned digest is kept beside it, document by document, so that the digest can be
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..._base import worded
 from ..._base.findings import Finding, FleetError, error
-from ..._base.received import one_line, parsed
+from ..._base.received import DIGEST, Foreign, Unread, checked, one_line, parsed, words_of
 from ..._stores.images.archive import digest_of, layers_of
 from ..._stores.images.identity import Reference, identity_from_config, parse_reference
 from .folder import Target, sum_of
@@ -89,9 +89,7 @@ def _documents(reference: Reference, pin: str | None, what: str, architecture: s
     if "manifests" in described:
         chosen = _for(described, architecture)
         if chosen is None:
-            has = sorted(
-                {str((manifest.get("platform") or {}).get("architecture")) for manifest in described["manifests"]}
-            )
+            has = sorted({one_line(architecture) for _os, architecture, _digest in _platforms(described)})
             raise FleetError(worded.error("bundle-architecture", what, expected=architecture, has=", ".join(has)))
         documents.append(run(["skopeo", "inspect", "--raw", f"docker://{reference.at(chosen)}"], what))
     return documents
@@ -108,13 +106,20 @@ def _as_oci(manifest: Mapping[str, Any]) -> bytes:
     ).encode()
 
 
-def _for(index: Mapping[str, Any], architecture: str) -> str | None:
+def _for(index: Unread, architecture: str) -> str | None:
     """The digest of a list's entry for Linux on the architecture."""
-    for manifest in index["manifests"]:
-        platform = manifest.get("platform") or {}
-        if (platform.get("os"), platform.get("architecture")) == ("linux", architecture):
-            return str(manifest["digest"])
+    for one, other, digest in _platforms(index):
+        if one == "linux" and other == architecture:
+            return str(checked(DIGEST, digest, "its digest"))
     return None
+
+
+def _platforms(index: Unread) -> Iterator[tuple[Foreign, Foreign, Unread]]:
+    """Of each of a list's images the system, the architecture and the digest, as it states them."""
+    for manifest in index["manifests"]:
+        platform = manifest.get("platform")
+        if isinstance(platform, dict):
+            yield words_of(platform.get("os")), words_of(platform.get("architecture")), manifest["digest"]
 
 
 def _keep_whole(blobs: Path, target: Target) -> None:

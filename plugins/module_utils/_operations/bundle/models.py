@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ..._base import worded
+from ..._base.received import Foreign, Unread, words_of
 from ..._base.staging import Progress
 from ..._facts.models.stored import repository_of
 from ..._stores.transfer.places import Places
 from ..._stores.weights.cache import Cache
 from ..._stores.weights.hub import Hub, hub_sums
-from ..._stores.weights.hub_api import HubApi, HubError
+from ..._stores.weights.hub_api import NO_PAGE, HubApi, HubError, commit_of
 from ..._stores.weights.manifest import Manifest, git_sum
 from ..._stores.weights.store import ModelStore, Wanted
 from .folder import Target
@@ -27,7 +28,7 @@ def held(wanted: Mapping[str, Any], before: Iterable[Mapping[str, Any]], target:
     is by now.
     """
     revision = wanted["revision"] or (wanted["lock"] or {}).get("revision")
-    revision = revision or _asked(wanted["repository"], None).get("sha")
+    revision = revision or commit_of(_asked(wanted["repository"], None))
     for model in before:
         if (model["repository"], model["revision"]) == (wanted["repository"], revision):
             files = {
@@ -91,15 +92,15 @@ def _files(manifest: Manifest) -> list[dict[str, Any]]:
     return [{"path": file.path, "size": file.size, "sha256": file.sha256} for file in manifest.files]
 
 
-def _asked(repository: str, revision: str | None) -> Mapping[str, Any]:
+def _asked(repository: str, revision: str | None) -> Unread:
     try:
         return HubApi.of_environment().model(repository_of(repository), revision)
     except HubError:
-        return {}
+        return NO_PAGE
 
 
-def _licence(page: Mapping[str, object]) -> str | None:
+def _licence(page: Unread) -> Foreign | None:
     """By the model's card, as the hub's page says it."""
     card = page.get("cardData")
     found = card.get("license") if isinstance(card, dict) else None
-    return found[:1024] if isinstance(found, str) else None
+    return words_of(found)[:1024] if found else None

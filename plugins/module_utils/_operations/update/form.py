@@ -19,7 +19,6 @@ PACKAGE: Spec = {"type": "str", "required": True, "pattern": _NAME, "expected": 
 VERSION: Spec = {"type": "str", "required": True, "pattern": _VERSION, "expected": "a package's version"}
 _TEXT: Spec = {"type": "str", "required": True, "max": 4096, "pattern": LINE, "expected": "one line"}
 _LINE: Spec = {"type": "str", "max": 300, "pattern": LINE, "expected": "one line"}
-_WORD: Spec = {**_LINE, "required": True}
 _LINES: Spec = {"type": "list", "required": True, "max": 1000, "elements": _LINE}
 _PACKAGES: Spec = {"type": "list", "required": True, "max": _MOST_PACKAGES, "elements": PACKAGE}
 _FLAG: Spec = {"type": "bool", "required": True}
@@ -36,13 +35,6 @@ STEPS: Spec = {
             "version": VERSION,
         },
     },
-}
-FIRMWARE: Spec = {
-    "type": "list",
-    "nullable": True,
-    "required": True,
-    "max": 200,
-    "elements": {"type": "map", "options": dict.fromkeys(("device", "have", "version"), _WORD)},
 }
 _MAYBE: Spec = {**_LINE, "nullable": True, "default": None}
 SECONDS: Spec = {
@@ -70,20 +62,11 @@ RECORD: Spec = {
         "figures": FIGURES,
     },
 }
-READING: Spec = {
-    "type": "map",
-    "options": {
-        "boot_id": _TEXT,
-        "steps": STEPS,
-        **dict.fromkeys(("kept_back", "downgraded", "held", "lost"), _PACKAGES),
-        **dict.fromkeys(("why", "broken", "firmware_why", "record_why"), _TEXT),
-        "installed": {"type": "map", "required": True, "max": _MOST_PACKAGES, "keys": PACKAGE, "values": VERSION},
-        "kernels": _LINES,
-        "firmware": FIRMWARE,
-        "units": {"type": "map", "required": True, "max": 1000, "keys": _LINE, "values": {"type": "bool"}},
-        "took_s": {"type": "number", "nullable": True, "default": None, "min": 0, "max": 1e6},
-        "record": {**RECORD, "nullable": True, "default": None},
-    },
+
+# What the form of a reading takes from here: hosts have no such file.
+SHARED: dict[str, Spec] = {
+    **{"text": _TEXT, "line": _LINE, "lines": _LINES, "steps": STEPS, "record": RECORD},
+    **{"package": PACKAGE, "packages": _PACKAGES, "version": VERSION},
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..._base.received import Foreign, one_line, text_of
 from ..._base.schema import Spec
 
 _LIMIT_S = 300
@@ -37,7 +38,7 @@ def request(example: Mapping[str, Any], question: str, most_tokens: int) -> dict
 
 def streamed(
     url: str, body: Mapping[str, object], key: str, tls: ssl.SSLContext | None
-) -> tuple[str, float, float, int]:
+) -> tuple[Foreign, float, float, int]:
     """``(answer, seconds to its first token, seconds to its last, tokens)``. OSError, ValueError without an answer."""
     at = urlsplit(url)
     connection = http.client.HTTPConnection(str(at.hostname), at.port, timeout=_LIMIT_S)
@@ -49,7 +50,7 @@ def streamed(
         connection.request("POST", at.path, json.dumps(body), headers)
         reply = connection.getresponse()
         if reply.status != 200:
-            raise ValueError(f"HTTP {reply.status}: {reply.read(300).decode('utf-8', 'replace')}")
+            raise ValueError(f"HTTP {reply.status}: {one_line(text_of(reply.read(300)))}")
         lines = (reply.readline(_MOST_LINE) for _ in range(_MOST_LINES))
         return _read(lines, began)
     except http.client.HTTPException as problem:
@@ -58,7 +59,7 @@ def streamed(
         connection.close()
 
 
-def _read(lines: Iterable[bytes], began: float) -> tuple[str, float, float, int]:
+def _read(lines: Iterable[bytes], began: float) -> tuple[Foreign, float, float, int]:
     words: list[str] = []
     first = last = 0.0
     tokens = 0
@@ -76,4 +77,4 @@ def _read(lines: Iterable[bytes], began: float) -> tuple[str, float, float, int]
             words.append(word)
     if not first:
         raise ValueError("it answered without a word")
-    return "".join(words), first, last, tokens
+    return text_of("".join(words).encode("utf-8", "replace")), first, last, tokens

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A client of the gateway on its host, used as its people do: sign in, look at the models, chat."""
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..._base.findings import host_warning
+from ..._base.received import Unread, harmless, one_line, words_of
 from ..._host.probe.parts import Run
 from ..._on_host.rank.client import Reply, fetch
 from .service import changed_by, unit_state
@@ -88,7 +88,10 @@ def _signed_in(proof: Mapping[str, Any], secret: str, ask: Ask) -> str:
 
 def _model(proof: Mapping[str, Any], reply: Reply) -> str:
     """One of the gateway's, where it lists all of them."""
-    listed = _read(reply, lambda answer: " ".join(str(model_row["id"]) for model_row in answer["data"])).split()
+    try:
+        listed = [one_line(words_of(model["id"])) for model in reply.document()["data"]] if reply.status == 200 else []
+    except (ValueError, LookupError, TypeError):
+        listed = []
     missing = [name for name in proof["models"] if name not in listed]
     if missing:
         raise ClientError(f"it lists {', '.join(listed) or 'no model'}, expected {', '.join(missing)} too")
@@ -97,16 +100,14 @@ def _model(proof: Mapping[str, Any], reply: Reply) -> str:
     return str(proof["models"][0])
 
 
-def _read(reply: Reply, part: Callable[[Any], Any]) -> str:
+def _read(reply: Reply, part: Callable[[Unread], Unread]) -> str:
     """A text of its answer; empty where it has none."""
-    if reply.status != 200:
-        return ""
     try:
-        found = part(json.loads(reply.text))
+        found = part(reply.document()) if reply.status == 200 else None
     except (ValueError, LookupError, TypeError):
-        return ""
-    return found.strip() if isinstance(found, str) else ""
+        found = None
+    return harmless(words_of(found)).strip() if isinstance(found, str) else ""
 
 
 def _shown(reply: Reply) -> str:
-    return f"{reply.status or 'no answer'}: {reply.text.strip()[:300]}"
+    return f"{reply.status or 'no answer'}: {reply.shown}"

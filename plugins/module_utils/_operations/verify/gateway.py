@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The gateway on its host: what it answers to a client, and how it does."""
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Finding, host_warning
+from ..._base.received import one_line, words_of
 from ..._on_host.rank.client import Reply, fetch, trusting
 from ..._subjects.tls.clients_view import CLOCKS, refused_at
 from .service import answered
@@ -54,9 +54,7 @@ def _until(look: Callable[[], Reply], what: str) -> Reply:
             waits = (
                 "" if reply.status else "; ansible-playbook gb10.fleet.status says whether it waits here for a rollout"
             )
-            raise GatewayError(
-                f"{what} gave {reply.status or 'no answer'}, expected 200: {reply.text.strip()[:300]}{waits}"
-            )
+            raise GatewayError(f"{what} gave {reply.status or 'no answer'}, expected 200: {reply.shown}{waits}")
         time.sleep(1)
     return reply
 
@@ -70,9 +68,9 @@ def _require_keys(ask: Ask) -> None:
 
 def _require_models(reply: Reply, wanted: list[str]) -> None:
     try:
-        found = sorted(str(model_row["id"]) for model_row in json.loads(reply.text)["data"])
+        found = sorted(one_line(words_of(model_row["id"])) for model_row in reply.document()["data"])
     except (ValueError, LookupError, TypeError):
-        raise GatewayError(f"/v1/models gave no list of models: {reply.text.strip()[:300]}") from None
+        raise GatewayError(f"/v1/models gave no list of models: {reply.shown}") from None
     if found != sorted(wanted):
         names = ", ".join(sorted(wanted))
         raise GatewayError(f"/v1/models lists {', '.join(found) or 'nothing'}, expected {names}: run site.yml")

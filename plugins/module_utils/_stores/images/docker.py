@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..._base.received import Foreign, Unread, harmless
 from ..._base.staging import refusal
 from .identity import Identity, Reference, identity_from_inspect
 from .pull import events
@@ -99,7 +100,7 @@ class Docker:
             return False
         raise _failed(["image", "rm", name], err)
 
-    def pull(self, name: str) -> Iterator[dict[str, Any]]:
+    def pull(self, name: str) -> Iterator[Unread]:
         """Pull from the registry, event by event, see `_stores.images.pull`."""
         return events(name)
 
@@ -141,11 +142,11 @@ def _local_image(image: dict[str, Any]) -> LocalImage:
     )
 
 
-def _failed(arguments: Sequence[str], output: str) -> Exception:
+def _failed(arguments: Sequence[str], output: Foreign | str) -> Exception:
     return refusal(
         "docker-failed",
         f"docker {' '.join(arguments)}",
-        found=output.strip() or "failed without a word",
+        found=harmless(output).strip() or "failed without a word",
         expected="success",
         remedy="run it on that host by hand to see more; journalctl -u docker has the daemon's side",
     )

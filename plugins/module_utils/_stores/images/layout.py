@@ -32,7 +32,8 @@ def read_layout(folder: Path, digest: str, reference: Reference) -> LayoutImage:
     """
     try:
         manifest = parsed(_document(folder, digest), MOST_DOCUMENT, "its manifest")
-        config = _document(folder, manifest["config"]["digest"])
+        named: str = checked(DIGEST, manifest["config"]["digest"], "its config")
+        config = _document(folder, named)
         diff_ids = layers_of(config, "its config")
         digests = checked(_LAYERS, [layer["digest"] for layer in manifest["layers"]], "its layers")
         layers = tuple(_layer(folder, *pair) for pair in zip(diff_ids, digests, strict=True))
@@ -44,7 +45,7 @@ def read_layout(folder: Path, digest: str, reference: Reference) -> LayoutImage:
             expected="an OCI layout that holds the image",
             remedy="bring the bundle again, and run again",
         ) from None
-    known = frozenset({digest, manifest["config"]["digest"]})
+    known = frozenset({digest, named})
     return LayoutImage(folder, (str(reference),), config, known, layers, ())
 
 

@@ -18,9 +18,12 @@ from urllib.parse import urlencode
 
 from ..._base.findings import FleetError
 from ..._base.own_files import look
+from ..._base.received import Foreign, Unread, checked, harmless, parsed, text_of, words_of
+from ..._base.schema import Spec
 from ..._base.staging import refusal
 
 SOCKET = "/run/docker.sock"
+_MOST_LINE = 1 << 20
 LOGINS = Path("/root/.docker/config.json")
 # Docker's own name for its registry in the logins (docker/cli, ``cli/config/configfile``).
 _HUB = "https://index.docker.io/v1/"
@@ -86,6 +89,11 @@ _OTHERWISE = _Cause(
 )
 
 
+_WORD: Spec = {"type": "str", "default": ""}
+_BYTES: Spec = {"type": "map", "nullable": True, "default": {}, "keys": {"type": "str"}, "values": {"type": "number"}}
+_EVENT: Spec = {"type": "map", "options": {"id": _WORD, "status": _WORD, "progressDetail": _BYTES}}
+
+
 class Tally:
     """How far a pull is, in bytes: first the layers come, then they are unpacked."""
 
@@ -95,9 +103,10 @@ class Tally:
         self._received: dict[str, int] = {}
         self._unpacked: dict[str, int] = {}
 
-    def take(self, event: Mapping[str, Any]) -> None:
+    def take(self, event: Unread) -> None:
         """One event: ``{status, id, progressDetail: {current, total}}``."""
-        layer, status, detail = event.get("id", ""), event.get("status", ""), event.get("progressDetail") or {}
+        found = checked(_EVENT, {key: event[key] for key in _EVENT["options"] if key in event}, "what Docker prints")
+        layer, status, detail = found["id"], found["status"], found["progressDetail"] or {}
         if status == "Pulling fs layer":
             self._awaited.add(layer)
         elif status == "Downloading" and "total" in detail:
@@ -126,7 +135,7 @@ class Tally:
         return sum((self._unpacked if self.all_received else self._received).values())
 
 
-def events(name: str) -> Iterator[dict[str, Any]]:
+def events(name: str) -> Iterator[Unread]:
     """Pull ``name`` (with its tag, or @digest) and report Docker's events until it is there. Raises FleetError."""
     connection = _Connection("localhost")
     with contextlib.closing(connection):
@@ -134,14 +143,15 @@ def events(name: str) -> Iterator[dict[str, Any]]:
             connection.request("POST", "/images/create?" + urlencode({"fromImage": name}), headers=_login(name))
             answer = connection.getresponse()
             if answer.status != http.client.OK:
-                raise _failed(name, json.loads(answer.read()).get("message", ""))
-            for line in answer:
-                event = json.loads(line)
+                told = parsed(answer.read(_MOST_LINE), _MOST_LINE, "its answer")
+                raise _failed(name, words_of(told.get("message", "")))
+            while line := answer.readline(_MOST_LINE):
+                event = parsed(line, _MOST_LINE, "what Docker prints")
                 if "error" in event:
-                    raise _failed(name, event["error"])
+                    raise _failed(name, words_of(event["error"]))
                 yield event
-        except (OSError, http.client.HTTPException) as error:
-            raise _failed(name, str(error)) from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise _failed(name, text_of(str(error).encode())) from None
 
 
 class _Connection(http.client.HTTPConnection):
@@ -198,7 +208,8 @@ def registry_of(name: str) -> str:
     return first if slash and ("." in first or ":" in first or first == "localhost") else _HUB
 
 
-def _failed(name: str, output: str) -> Exception:
+def _failed(name: str, printed: Foreign) -> Exception:
+    output = harmless(printed)
     cause = next((cause for cause in _CAUSES if any(mark in output for mark in cause.marks)), _OTHERWISE)
     registry = registry_of(name)
     return refusal(

@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from ..._base.findings import Finding, FleetError
 from ..._base.own_files import Note
+from ..._base.received import words_of
 from ..._base.staging import Progress, refusal, require_space
 from ..transfer.offer import Sources
 from ..transfer.places import Places
@@ -181,7 +182,7 @@ class ImageStore:
             tally.take(event)
             if tally.all_received and not was_received:
                 self._progress.start(f"image {wanted.reference}, unpacking", tally.total)
-            if event.get("status", "").startswith("Retrying in"):
+            if words_of(event.get("status", "")).startswith("Retrying in"):
                 self._progress.report("the connection broke, Docker tries again")
             else:
                 self._progress.reach(tally.done, tally.total)

@@ -40,7 +40,7 @@ def read_request(line: bytes) -> tuple[str, dict[str, Any]]:
     kinds = [kind for kind in _SPECS if isinstance(request, dict) and kind in request]
     if len(kinds) != 1:
         raise ValueError(f"the request: expected a map that asks for one of {', '.join(_SPECS)}")
-    checked(_SPECS[kinds[0]], request, "the request")
-    if sum(length for _, length in request.get("ranges", ())) > ANSWER_BYTES:
+    found: dict[str, Any] = checked(_SPECS[kinds[0]], request, "the request")
+    if sum(length for _, length in found.get("ranges", ())) > ANSWER_BYTES:
         raise ValueError(f"the request: it asks for more than {ANSWER_BYTES} bytes at once")
-    return kinds[0], request
+    return kinds[0], found

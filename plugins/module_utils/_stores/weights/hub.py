@@ -8,16 +8,17 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..._base.findings import did_you_mean, first_of
+from ..._base.findings import FleetError, did_you_mean, first_of
+from ..._base.received import Unread
 from ..._base.staging import Progress, refusal
+from ..._facts.models.checkpoint import sizes_of
 from ..._facts.models.stored import GGUF, files_of, repository_of
 from .cache import Cache, repository_folder
-from .hub_api import HubApi, HubError
+from .hub_api import NO_PAGE, HubApi, HubError, commit_of
 
 _LOOK_SECONDS = 1
 # A host's own token is not used for the hub: the owner names the file of his.
@@ -76,20 +77,17 @@ class Hub:
 
     def main(self, model: str) -> str | None:
         """The commit that ``main`` is at this moment, by the hub's API; None when it does not answer."""
-        commit = (self._asked(model, None) or {}).get("sha")
-        return commit if isinstance(commit, str) else None
+        return commit_of(self._asked(model, None))
 
     def sums(self, model: str, revision: str) -> dict[str, str] | None:
         """The sum of each file of a revision, sha256 or of a small one git's; None when the hub does not tell them."""
-        return hub_sums(self._asked(model, revision) or {})
+        return hub_sums(self._asked(model, revision))
 
     def _size(self, model: str, revision: str | None) -> int | None:
         """Bytes of the model's files in a revision, by the hub's API; None when it does not answer."""
         try:
-            sizes = {
-                str(file["rfilename"]): int(file["size"]) for file in (self._asked(model, revision) or {})["siblings"]
-            }
-        except (ValueError, KeyError, TypeError):
+            sizes = sizes_of(self._asked(model, revision), model)[1]
+        except FleetError:
             return None
         wanted = files_of(model) or [*sizes]
         if absent := [file for file in wanted if file not in sizes]:
@@ -103,13 +101,13 @@ class Hub:
             )
         return sum(sizes[file] for file in wanted)
 
-    def _asked(self, model: str, revision: str | None) -> dict[str, Any] | None:
+    def _asked(self, model: str, revision: str | None) -> Unread:
         """What the hub's API says of a revision, of ``main`` without one. The token is not lent in check mode."""
         lent = self.token_file if self.token_file and self.token_file.exists() else _NO_TOKEN
         try:
             return HubApi.of_environment(lent).model(repository_of(model), revision)
         except HubError:
-            return None
+            return NO_PAGE
 
     def download(self, model: str, revision: str | None, missing: int | None, progress: Progress) -> Path:
         """Bring one revision (``main`` without one) and return its folder in the staging cache.
@@ -184,8 +182,8 @@ class Hub:
 class Silent(Hub):
     """One that is not asked: what it has is not known."""
 
-    def _asked(self, model: str, revision: str | None) -> dict[str, Any] | None:
-        return None
+    def _asked(self, model: str, revision: str | None) -> Unread:
+        return NO_PAGE
 
 
 def _bytes_below(folder: Path) -> int:
@@ -197,11 +195,12 @@ def _bytes_below(folder: Path) -> int:
     return sizes
 
 
-def hub_sums(page: Mapping[str, object]) -> dict[str, str] | None:
+def hub_sums(page: Unread) -> dict[str, str] | None:
     """Of what the hub's API says of a revision, the sum of each file: sha256, or of a small one git's."""
     found: dict[str, str] = {}
     siblings = page.get("siblings")
-    for file in siblings if isinstance(siblings, list) else ():
+    files: list[Any] = siblings if isinstance(siblings, list) else []
+    for file in files:
         if not isinstance(file, dict):
             return None
         large = file.get("lfs")

@@ -4,7 +4,6 @@ to the hub's own address."""
 
 import contextlib
 import http.client
-import json
 import os
 import re
 import time
@@ -14,8 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.client import HTTPMessage
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 from urllib.parse import quote, urlsplit
+
+from ..._base.received import Unread, parsed
 
 _HUB = "https://huggingface.co"
 _ANSWER_SECONDS = 10
@@ -30,6 +31,10 @@ _WORDS = {
     404: "it has no such model, revision or file (HTTP 404)",
     429: "it has been asked too often (HTTP 429)",
 }
+
+
+# Of a hub that gives no answer.
+NO_PAGE = parsed("{}", 2, "nothing")
 
 
 class HubError(Exception):
@@ -72,14 +77,14 @@ class HubApi:
         token = os.environ.get("HF_TOKEN", "") if token_file is None else _first_word(token_file)
         return cls(os.environ.get("HF_ENDPOINT", _HUB).rstrip("/"), token.strip())
 
-    def model(self, repository: str, revision: str | None) -> dict[str, Any]:
+    def model(self, repository: str, revision: str | None) -> Unread:
         """What it says of a revision, of ``main`` without one: its commit (``sha``), its files with their sizes
         (``siblings``), what it is for. Raises HubError."""
         url = f"{self.address}/api/models/{quote(repository)}/revision/{quote(revision or 'main', safe='')}?blobs=true"
         try:
-            value = json.loads(self._read(url, _MOST_ANSWER))
-        except (ValueError, RecursionError):
-            raise HubError("its answer is no JSON") from None
+            value = parsed(self._read(url, _MOST_ANSWER), _MOST_ANSWER, "its answer")
+        except ValueError as problem:
+            raise HubError(str(problem)) from None
         if not isinstance(value, dict):
             raise HubError("its answer is no JSON object")
         return value
@@ -121,6 +126,12 @@ class HubApi:
 
         with answer:
             yield read
+
+
+def commit_of(page: Unread) -> str | None:
+    """The commit that the hub's page is of; None for a text that is none, which would be a folder's name."""
+    commit = page.get("sha")
+    return commit if isinstance(commit, str) and re.fullmatch("[0-9a-f]{40}", commit) else None
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from ..._base.findings import Finding, FleetError, first_of, host_error
 from ..._base.foreign_files import content_of
@@ -230,7 +231,8 @@ def safetensors_size(path: Path) -> int:
         length = int.from_bytes(stream.read(8), "little")
         try:
             header = parsed(stream.read(min(length, _MOST_HEADER + 1)), _MOST_HEADER, "its header")
-            ends = [int(tensor["data_offsets"][1]) for name, tensor in header.items() if name != "__metadata__"]
+            found: list[Any] = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
+            ends = [int(end) for end in found]
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
             return 0
     return 8 + length + max(ends, default=0)

@@ -2,11 +2,11 @@
 """``fleet_phoenix``: which host keeps the traces of requests, and at which of its addresses they are taken."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
-from ..._base import secret_files
+from ..._base import secret_files, worded
 from ..._base.addresses import wrong_listen
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.forms import forms
@@ -46,20 +46,27 @@ def decide(phoenix: PhoenixDeclared, context: DeclareContext) -> Iterator[Findin
     if name not in context.hosts:
         yield unknown_host(PLACE.below("host"), name, context.hosts)
     yield from wrong_listen(PLACE, phoenix["listen"])
-    yield from _key_problems(path)
+    key = yield from _key_problems(path)
+    for service, declared in context.services.items():
+        tracing = declared.get("tracing")
+        file = tracing["headers_file"] if tracing else None
+        if key and file and key.encode() in (secret_files.read(Path(file), 1 << 16) or b""):
+            yield worded.error("service-tracing-administrator", Place(service=service).below("tracing", "headers_file"))
 
 
 def claims(phoenix: PhoenixDeclared, _hosts: Mapping[str, Host]) -> Claims:
     return Claims([Port(phoenix["host"], phoenix["port"], PLACE.below("port"))])
 
 
-def _key_problems(path: Path) -> Iterator[Finding]:
+def _key_problems(path: Path) -> Generator[Finding, None, str]:
+    """Returns the key, or an empty text where nothing can be judged."""
     rule, place = "input-phoenix-secret", PLACE.below("secret_file")
     expected = "one word of 32 to 1,024 letters, digits and ._~+/=-, with a digit and a small letter"
     make = f"(umask 077; mkdir -p {path.parent}; openssl rand -hex 32 > {path})"
     text = yield from secret_files.named(rule, place, path, expected=expected, remedy=make)
     if text is not None and not is_key(text):
         yield error(rule, place, found=f"{path} holds no key that Phoenix takes", expected=expected, remedy=make)
+    return (text or "").strip()
 
 
 def is_key(text: str) -> bool:

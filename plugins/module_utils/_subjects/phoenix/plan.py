@@ -35,7 +35,7 @@ RestartSec=5
 
 def secrets_text(text: str) -> str:
     """Phoenix' secrets as systemd's EnvironmentFile. text: of the owner's file with the key, which is the bearer token
-    of whoever sends or asks, and the first password of admin@localhost; sessions are signed with another. ValueError
+    of the administrator, and the first password of admin@localhost; sessions are signed with another. ValueError
     for a text that Phoenix does not take: of one that ansible-vault encrypted, the plan knows nothing."""
     if not is_key(text):
         raise ValueError("it holds no key that Phoenix takes; openssl rand -hex 32 makes one")
@@ -48,7 +48,7 @@ def part_of(phoenix: PhoenixDeclared | None, host: str, inventory: str) -> Phoen
     """``hosts.<host>.phoenix``. phoenix: as `_subjects.phoenix.declared.decide` completes it; None without.
 
     tool: the folder of its virtual environment; empty where there is none. gone: unit files that an earlier declaration
-    of the same inventory may have left. url: where it is asked, on its host.
+    of the same inventory may have left. url: where it is asked, on its host. spans: as below.
     """
     here = phoenix is not None and phoenix["host"] == host
     gone = [] if here else [f"{layout.UNITS}/{unit}" for unit in layout.PHOENIX_UNITS]
@@ -63,6 +63,7 @@ def part_of(phoenix: PhoenixDeclared | None, host: str, inventory: str) -> Phoen
             "folders": {},
             "files": {},
             "secrets": [],
+            "spans": "",
             "gone": gone,
         }
     texts = {
@@ -81,7 +82,13 @@ def part_of(phoenix: PhoenixDeclared | None, host: str, inventory: str) -> Phoen
         "folders": {layout.PHOENIX: "0700"},
         "files": {f"{layout.UNITS}/{unit}": {"mode": "0644", "content": text} for unit, text in texts.items()},
         "secrets": [{"source": phoenix["secret_file"], "path": SECRETS}],
+        "spans": spans(phoenix),
     }
+
+
+def spans(phoenix: PhoenixDeclared) -> str:
+    """The controller's file with the header by which services send spans, of a key that administers nothing."""
+    return f"{phoenix['secret_file']}.spans"
 
 
 def url(phoenix: PhoenixDeclared) -> str:
