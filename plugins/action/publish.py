@@ -43,13 +43,11 @@ class ActionModule(OnController):
             packed = folder / f"collection-{digest}.tar.gz"
             is_new = bool(changed or gone or not packed.exists())
             if is_new and not self._task.check_mode:
-                serials = [
-                    published["serial"]
-                    for published in then.values()
-                    if published and isinstance(published.get("serial"), int)
-                ]
                 replace_file(packed, archive, 0o644)
-                self._write(folder, key, {host: now[host] for host in changed}, max([int(time.time()), *serials]) + 1)
+                serials = _publisher.serials_of(then)
+                newest = max([int(time.time()), *serials.values()]) + 1
+                self._write(folder, key, {host: now[host] for host in changed}, newest)
+                _publisher.keep_serials(key, serials | dict.fromkeys(changed, newest))
                 for path in gone:
                     path.unlink()
                 _publisher.forget_archives(folder, key, digest, hosts)

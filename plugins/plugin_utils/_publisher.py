@@ -8,7 +8,7 @@ import json
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,16 @@ def before(file: Path, key: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def serials_of(published: Mapping[str, Mapping[str, Any] | None]) -> dict[str, int]:
+    """By host the serial of what was published for it."""
+    return {host: one["serial"] for host, one in published.items() if one and isinstance(one.get("serial"), int)}
+
+
+def keep_serials(key: Path, serials: Mapping[str, int]) -> None:
+    """Beside the key: gb10.fleet.pull tells each host the newest that it signed for it, so that none takes an older."""
+    replace_file(key.with_name(f"{key.name}.serials"), json.dumps(serials, sort_keys=True).encode(), 0o644)
 
 
 def _is_by(key: Path, text: bytes, signature: bytes) -> bool:

@@ -132,6 +132,8 @@ def test_the_same_plan_is_published_once(tmp_path: Path) -> None:
     file.write_bytes(_publisher.signed(json.dumps({**now, "serial": 5}), key))
     assert published.is_same(_publisher.before(file, key), now)
     assert not published.is_same(_publisher.before(file, key), now | {"fleet": {"a": 2}})
+    _publisher.keep_serials(key, _publisher.serials_of({"titan": _publisher.before(file, key), "bare": None}))
+    assert json.loads((tmp_path / "publisher" / "key.serials").read_text()) == {"titan": 5}
     good = file.read_bytes()
     for damage in (
         b"",
@@ -329,6 +331,18 @@ def test_what_is_not_for_this_host_is_refused(site: Site, harm: Callable[[Site],
     assert (site.report()["outcome"], site.report()["serial"]) == ("refused", 7)
     site.publish(9)
     assert site.pull()[0] == 0
+
+
+def test_a_bare_host_takes_no_older_slice_than_was_signed_for_it_last(site: Site) -> None:
+    """Whoever serves the folder has each slice that was ever signed; `gb10.fleet.pull` knows the newest."""
+    site.publish(7)
+    code, line = site.pull(newest=8)
+    assert (code, site.has_converged) == (2, False)
+    assert line.startswith("pull: refused: its serial 7 is older than 8"), line
+    site.publish(8)
+    assert site.pull(newest=8)[0] == 0
+    site.publish(7)
+    assert site.pull(newest=0)[0] == 2
 
 
 def test_by_another_key_serials_are_counted_anew(site: Site) -> None:
