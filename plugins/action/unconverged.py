@@ -25,4 +25,9 @@ class ActionModule(OnController):
         tags, skipped = variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", [])
         if missing := [*needed_first(plan, states, interfaces, tags, skipped, Display().vvv)]:
             raise refusal("\n".join(missing), "refused, as named above: nothing was changed")
-        return {"changed": False, "reasons": unconverged(plan, states, interfaces, Display().vvv)}
+        reasons = unconverged(plan, states, interfaces, Display().vvv)
+        for host in reasons:
+            spans = plan["hosts"][host]["phoenix"]["spans"]
+            if spans and not Path(spans).exists():
+                reasons[host].append(f"{spans}: Phoenix has made no key for spans yet")
+        return {"changed": False, "reasons": reasons}

@@ -202,6 +202,7 @@ def test_a_loop_that_may_fail_shows_no_whole_service() -> None:
 def test_a_file_that_a_role_copies_is_roots() -> None:
     """A key that somebody gave another owner got its content and stayed his: the container could not read it."""
     copies = [task for task in tasks_of_roles() if "ansible.builtin.copy" in task]
+    copies = [task for task in copies if task.get("delegate_to") != "localhost"]  # which is its owner's
     owners = [{task["ansible.builtin.copy"].get(key) for key in ("owner", "group")} for task in copies]
     assert copies
     assert [task["name"] for task, of in zip(copies, owners, strict=True) if of != {"root"}] == []

@@ -134,6 +134,7 @@ OTHERWISE = {
     ("container_engine", "/root/.docker/config.json"): "_subjects.container_engine.subject, a secret",
     ("services", "{{ item.secret.path }}"): "_subjects.services.subject, a secret",
     ("services", "{{ item.1.path }}"): "_subjects.services.subject, overlays",
+    ("phoenix", "{{ phoenix_plan.spans }}"): "of the controller; the action unconverged looks for it",
     ("model_store", "{{ __token }}"): "in memory, and taken back by the same tasks",
 }
 

@@ -494,6 +494,8 @@ SEEN: dict[str, dict[str, str]] = {
         "Place its secrets": "files",
         "Write its units as planned": "files units",
         "Restart it after an installation or new secrets": "after Install Phoenix",
+        "Make a key for spans": "by the action unconverged, which looks for the controller's file",
+        "Write it beside Phoenix' secret": "by the action unconverged, which looks for the controller's file",
     },
 }
 _NO_CHANGE = ("assert", "fail", "include_tasks", "meta", "set_fact")

@@ -16,6 +16,7 @@ import pytest
 from ansible.errors import AnsibleAction
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import update
+from ansible_collections.gb10.fleet.plugins.module_utils._base.forms import forms
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import PreflightContext
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import read_answer
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.compare import slower_services
@@ -26,7 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.apt 
     offered,
     simulation,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.form import READING, record_of
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.form import SHARED, record_of
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.gate import apart, problems
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.order import (
     Served,
@@ -44,6 +45,8 @@ from drift_fleet import planned, state_of
 from hypothesis import given
 from hypothesis import strategies as st
 from test_hostile_reading import NO_VALUES, paths, put
+
+READING = forms("update", **SHARED)["reading"]
 
 PLAN = planned(
     fleet_services={

@@ -111,12 +111,24 @@ def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
         if switches and model is not None and not (is_fixed and (chosen or where)):
             # one of a draft model of a service's own has no place to be pinned but the service
             pin = "draft: {repository: NAME, revision: COMMIT}" if where else "revision: COMMIT"
-            row = f"service-trust-code/{'read-by-nobody' if is_fixed else 'unpinned'}"
-            otherwise = ""
-            if switches[0] in placed.engine.spec.code_flags:
-                otherwise = f"; or {switches[0]}: null among the flags if the engine knows the model by itself"
-            at, what = placed.place.below("model", *where, "revision"), " and ".join(switches)
-            yield worded.error(row, at, model=model, what=what, pin=pin, otherwise=otherwise)
+            yield error(
+                "service-trust-code",
+                placed.place.below("model", *where, "revision"),
+                found=f"{model['revision'] if is_fixed else 'null'}, and {' and '.join(switches)} runs the code of "
+                + (
+                    f"{model['repository']}, which nobody has read for you"
+                    if is_fixed
+                    else f"whatever {model['repository']} is on the day of the staging"
+                ),
+                expected="a commit, here or in the lock",
+                remedy=f"write trust: [code] in the service if you trust its publisher; or model: {{{pin}}}, a commit "
+                f"whose code you have read (the hub shows it below Files)"
+                + (
+                    f"; or {switches[0]}: null among the flags if the engine knows the model by itself"
+                    if switches[0] in placed.engine.spec.code_flags
+                    else ""
+                ),
+            )
 
 
 def _code_of_the_model(placed: Placed) -> Iterator[str]:

@@ -4,6 +4,7 @@
 ``CHECKPOINT`` is its shape, on its way in and in the file that is kept of it.
 """
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -11,7 +12,7 @@ from typing import Any, NotRequired, TypedDict
 
 from ..._base.findings import FleetError, error
 from ..._base.place import Place
-from ..._base.received import Unread, parsed, path_problem
+from ..._base.received import Unread, file_name, parsed
 from ..._base.schema import Spec, check
 from .gguf import GgufError, facts_of, projector_of, read_header
 from .gguf_files import meant, projector_file, whole_files
@@ -108,9 +109,11 @@ def sizes_of(answer: Unread, repository: str) -> tuple[str, dict[str, int]]:
     checked, problems = check(_ANSWER, known, Place(thing=f"the hub's answer about {repository}"))
     if problems:
         raise FleetError(*problems)
-    sizes = {row["rfilename"]: row["size"] for row in checked["siblings"]}
-    # what no folder takes as a name is no file of a model; one that is hidden is none that an engine reads
-    return checked["sha"], {name: size for name, size in sizes.items() if not path_problem(name)}
+    sizes: dict[str, int] = {}
+    for row in checked["siblings"]:
+        with contextlib.suppress(ValueError):  # a hidden file is none that an engine reads
+            sizes[file_name(row["rfilename"])] = row["size"]
+    return checked["sha"], sizes
 
 
 def checkpoint_of(

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..._base.findings import FleetError, did_you_mean, first_of
-from ..._base.received import Unread
+from ..._base.findings import did_you_mean, first_of
+from ..._base.received import SIZE, Unread, checked, one_line, words_of
 from ..._base.staging import Progress, refusal
-from ..._facts.models.checkpoint import sizes_of
 from ..._facts.models.stored import GGUF, files_of, repository_of
 from .cache import Cache, repository_folder
 from .hub_api import NO_PAGE, HubApi, HubError, commit_of
@@ -86,8 +85,11 @@ class Hub:
     def _size(self, model: str, revision: str | None) -> int | None:
         """Bytes of the model's files in a revision, by the hub's API; None when it does not answer."""
         try:
-            sizes = sizes_of(self._asked(model, revision), model)[1]
-        except FleetError:
+            page = self._asked(model, revision)["siblings"]
+            sizes = {
+                one_line(words_of(file["rfilename"]), None): int(checked(SIZE, file["size"], "it")) for file in page
+            }
+        except (ValueError, KeyError, TypeError):
             return None
         wanted = files_of(model) or [*sizes]
         if absent := [file for file in wanted if file not in sizes]:

@@ -9,8 +9,7 @@ is measured with the one before and the one after. A measurement that can't be m
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._base import worded
-from ..._base.findings import Finding, fabric_error
+from ..._base.findings import Finding, fabric_error, fabric_warning
 from ..._base.place import Place
 from ..._base.slice import Bandwidth, FabricSlice, Gates, Interface, Peer, Rail
 from .hardware import DEGRADED_GBPS, HALF_MBPS, SPEED_MBPS, where
@@ -85,17 +84,30 @@ def judge_bandwidth(host: str, gates: Gates, result: Mapping[str, Any]) -> list[
 
 
 def _not_in_the_run(host: str, peer: str) -> Finding:
-    place = Place(host=host, thing="ib_write_bw")
-    return worded.fabric_warning("fabric-bandwidth-partner", place, host=host, peer=peer)
+    return fabric_warning(
+        "fabric-bandwidth-partner",
+        Place(host=host, thing="ib_write_bw"),
+        found=f"not measured with {peer}",
+        expected="a figure",
+        remedy=f"run again with -l {host},{peer}, or without a limit",
+        reason=f"{peer} is not in this run, or failed before",
+    )
 
 
 def _not_possible(host: str, result: Mapping[str, object]) -> Finding:
     """An error on a machine of its own; where there can be no RDMA, a warning that nothing was proven."""
     simulated = result["virtualization"] not in ("none", "unknown")
     remedy = "prove it on the real machine" if simulated else "install the driver: `modprobe mlx5_ib`, `ibv_devices`"
-    build = worded.fabric_warning if simulated else worded.fabric_error
-    place = Place(host=host, thing="ib_write_bw")
-    return build("fabric-rdma-unproven", place, message=result["message"], remedy=remedy)
+    return Finding(
+        rule="fabric-rdma-unproven",
+        kind="fabric",
+        severity="warning" if simulated else "error",
+        at=Place(host=host, thing="ib_write_bw"),
+        found=f"not possible here: {result['message']}",
+        expected="RDMA, measured",
+        remedy=remedy,
+        reason="that RDMA carries the traffic, and how much, is not known",
+    )
 
 
 def _judge_one(host: str, gates: Gates, entry: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[Finding]:
@@ -130,10 +142,26 @@ def _judge_one(host: str, gates: Gates, entry: Mapping[str, Any], result: Mappin
         reason = "; ".join(
             filter(None, ("a ConnectX-7 that came up degraded is slow in sending, its link does not show it", aside))
         )
-        words = {"remedy": power_drain(host), "reason": reason, "source": POWER_DRAIN_SOURCE}
-        yield fabric_error("fabric-degraded", place, found=found, expected=expected, **words)
+        yield fabric_error(
+            "fabric-degraded",
+            place,
+            found=found,
+            expected=expected,
+            remedy=power_drain(host),
+            reason=reason,
+            source=POWER_DRAIN_SOURCE,
+        )
     else:
-        yield worded.fabric_error("fabric-bandwidth", place, found=found, expected=expected, reason=aside)
+        remedy = "see that both halves have addresses of their own subnets and MTU 9000, and that nothing else runs"
+        yield fabric_error(
+            "fabric-bandwidth",
+            place,
+            found=found,
+            expected=expected,
+            remedy=remedy,
+            reason=aside,
+            source="NVIDIA playbook: its gate",
+        )
 
 
 def gate(gates: Gates, halves: int, speed_mbps: int) -> float:
@@ -156,5 +184,11 @@ def _not_by_rdma(place: Place, rails: Sequence[Mapping[str, Any]]) -> Iterator[F
     for rail in rails:
         counted = rail["counted_bytes"]
         if counted is not None and counted < _CARRIED * rail["payload_bytes"]:
-            sent = rail["payload_bytes"]
-            yield worded.fabric_error("fabric-not-rdma", place, device=rail["device"], counted=counted, sent=sent)
+            yield fabric_error(
+                "fabric-not-rdma",
+                place,
+                found=f"{rail['device']} counted {counted} bytes of {rail['payload_bytes']}",
+                expected="all of them",
+                remedy="look which device carried it: /sys/class/infiniband/*/ports/1/counters/port_xmit_data",
+                source="cluster owner's notes, Verify RoCE",
+            )

@@ -17,6 +17,8 @@ _SWITCHES = (
 _SHORT: Mapping[str, str] = data_table("docker_short_options")
 _CLIENTS = ("docker", "podman", "nerdctl")
 
+_MOST = 1 << 16  # shlex takes a second for 100,000 letters of one word
+
 
 @dataclass(frozen=True)
 class Bind:
@@ -42,8 +44,10 @@ class DockerCommand:
 def words_of(text: str) -> list[str]:
     """A shell command's words: lines ending in a backslash joined, comments dropped, variables left as they are.
 
-    ValueError where no shell would read it.
+    ValueError where no shell would read it, or no person wrote it.
     """
+    if len(text) > _MOST:
+        raise ValueError(f"it has more than {_MOST} letters")
     return shlex.split(text.replace("\\\n", " "), comments=True)
 
 
