@@ -201,9 +201,15 @@ def package(name: str) -> str:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Dotted names of all that a file imports, also inside functions. Ours are relative."""
+    """Dotted names of all that a file imports, also inside functions. Ours are relative. What a file that is copied to
+    hosts names for the type check alone is no import there."""
     here = path.relative_to(UTILS).parts
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    if here[0] == "_on_host":
+        tree.body = [
+            one for one in tree.body if not isinstance(one, ast.If) or "TYPE_CHECKING" not in ast.dump(one.test)
+        ]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
