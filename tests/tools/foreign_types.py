@@ -13,6 +13,7 @@ from collections.abc import Callable
 from mypy.plugin import FunctionContext, MethodContext, Plugin
 from mypy.types import Instance, ProperType, TupleType, Type, TypedDictType, UnionType, get_proper_type
 
+_KINDS = ("._base.received.Foreign", "._base.received.Unread")
 _METHODS = {"builtins.str.format"}
 _FUNCTIONS = {"builtins.str", "builtins.repr", "builtins.ascii", "builtins.format", "builtins.print"}
 
@@ -26,7 +27,7 @@ def holds_foreign(kind: Type) -> bool:
     if isinstance(found, TypedDictType):
         return any(map(holds_foreign, found.items.values()))
     if isinstance(found, Instance):
-        return found.type.fullname.endswith((".received.Foreign", ".received.Unread")) or any(map(holds_foreign, found.args))
+        return found.type.fullname.endswith(_KINDS) or any(map(holds_foreign, found.args))
     return False
 
 
