@@ -143,8 +143,8 @@ def events(name: str) -> Iterator[Unread]:
             connection.request("POST", "/images/create?" + urlencode({"fromImage": name}), headers=_login(name))
             answer = connection.getresponse()
             if answer.status != http.client.OK:
-                told = parsed(answer.read(_MOST_LINE), _MOST_LINE, "its answer")
-                raise _failed(name, words_of(told.get("message", "")))
+                message = parsed(answer.read(_MOST_LINE), _MOST_LINE, "its answer")
+                raise _failed(name, words_of(message.get("message", "")))
             while line := answer.readline(_MOST_LINE):
                 event = parsed(line, _MOST_LINE, "what Docker prints")
                 if "error" in event:
