@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .._base import worded
-from .._base.findings import Finding
+from .._base.findings import Finding, error
 from .._engines.declaration import ImageData
 from .._engines.placed import Placed
 
@@ -32,11 +31,12 @@ def with_one_builder(services: Sequence[Placed]) -> tuple[list[Placed], list[Fin
     for reference, by in named.items():
         first[reference] = str(builder(by[0].image))
         findings += [
-            worded.error(
+            error(
                 "build-two-hosts",
                 service.place.below("image", "source", "host"),
                 found=f"{builder(service.image)}, while {by[0].name} has {reference} built on {first[reference]}",
-                first=first[reference],
+                expected="one host that builds it",
+                remedy=f"write host: {first[reference]}, or take it out",
             )
             for service in by[1:]
             if builder(service.image) != first[reference]
