@@ -15,7 +15,6 @@ from .owner import Owner
 from .test_from_the_hub import ON_CPU, PLAIN, owner
 
 __all__ = ["owner"]
-pytestmark = pytest.mark.story
 _STATUS = "cat /run/gb10-fleet/chat/status.json"
 _STARTED = "docker inspect --format '{{.State.StartedAt}}' gb10-service-chat"
 
