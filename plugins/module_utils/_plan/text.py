@@ -164,7 +164,7 @@ def _key(name: str, services: Sequence[ServiceSlice]) -> str:
 def _tls(name: str, services: Sequence[ServiceSlice]) -> str:
     tls = next(service["tls"] for service in services if service["name"] == name)
     if tls is None:
-        return "none: everybody who listens on the way reads key and answers (tls: local)"
+        return "none: a listener on the way reads key and answers (tls: local)"
     if tls["ca"]:
         return f"by the local CA, which clients trust: {tls['ca']}"
     return f"{tls['certificate']['source']} on this machine"
