@@ -1120,3 +1120,20 @@ def test_an_account_of_one_machine_is_not_that_of_another(
     hosts = read_yaml(files[HOSTS])["all"]["hosts"]
     assert [hosts[name].get("ansible_user") for name in "ab"] == own
     assert read_yaml(files[CONNECTION]).get("ansible_user", "") == all_have
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--" + ".".join("a" * 1900) + " 1",
+        "--hf-overrides." + ".".join("a" * 1900) + " 1",
+        "--x " + '{"a":' * 300 + "1" + "}" * 300,
+    ],
+)
+def test_options_that_lie_deep_in_each_other_end_no_run(words: str) -> None:
+    serves = [{"command": "vllm serve Qwen/Qwen3-8B", "container": GIVEN}]
+    reading = reading_of("a", {"serves": serves})
+    reading["serving"][0]["words"] += words.split(" ")
+    hosts = {"a": Host("a", checked(FORM, {"reading": reading}, "a")["reading"])}
+    proposal = propose(hosts, [], LIBRARY, take_over=True)
+    assert not proposal.services and any("deeper in each other" in note for note in proposal.notes)

@@ -44,6 +44,7 @@ _SILENT = ("import-planned", "import-config", "import-image")
 _OUR_WAY = frozenset(data_table("adopt_our_way"))
 _GROUPS = frozenset({"nnodes", "node-rank", "master-addr", "master-port", "headless", *TENSOR})
 _NAMES = ("served-model-name", "alias")
+_DEEPEST = 64
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
         ("rpc", "rpc" in options),
         ("uds", "uds" in options),
         ("own-port", _first(options, "port") == "0"),
+        ("deep", any(map(_is_deep, serving["words"]))),
         ("template", any(re.search(r"\{[{%#]", text) for text in texts)),
         ("engine", serving["engine"] not in _START),
         ("config", not model and "config" in options),
@@ -126,12 +128,17 @@ def _repository(serving: Serving, model: str) -> str:
 
 def _options(serving: Serving) -> dict[str, Any]:
     """Its options by their long names, as its engine reads them."""
-    words = serving["words"]
+    words = [word for word in serving["words"] if not _is_deep(word)]
     if serving["engine"] == "llama-cpp":
         return llama_flags(words)
     if serving["engine"] == "sglang":
         return read_words(words, RUNTIMES["sglang"].release)
     return normal_options(vllm_flags(words, load())[1], Place())[0]
+
+
+def _is_deep(word: str) -> bool:
+    """Whether its parts lie in each other as no engine's do: a hostile host's, which nobody can write out."""
+    return word.partition("=")[0].count(".") > _DEEPEST or word.count("{") + word.count("[") > _DEEPEST
 
 
 def _first(options: Mapping[str, Any], *names: str) -> str:
