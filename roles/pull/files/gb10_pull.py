@@ -295,9 +295,8 @@ def pull(settings: Mapping[str, Any]) -> tuple[int, str, int]:
     kept = state / "serial"
     try:
         by = hashlib.sha256(Path(settings["signers"]).read_bytes()).hexdigest()
-        newest = max(
-            had(kept, by), settings.get("newest", 0)
-        )  # a host that had none goes by what was signed for it last
+        # a host that had none goes by what was signed for it last
+        newest = max(had(kept, by), settings.get("newest", 0))
         text, signature = opened(fetched(settings["from"], f"{settings['host']}.slice"))
         verify(text, signature, Path(settings["signers"]))
         slice_ = judged(text, settings["host"], settings["inventory"], newest)
