@@ -215,7 +215,7 @@ def test_a_shells_command_is_split_as_a_shell_does() -> None:
 CLONE = Path(__file__).parents[2]
 THEIRS = yaml.safe_dump(ROWS["eugr-solo"]["source"])
 PAGE = (CLONE / "docs" / "how-to" / "recipes.md").read_text("utf-8")
-(PRINTED,) = re.findall(r"(?m)^(ansible-playbook .*recipe_import_file=.*)$", PAGE)
+PRINTED, TO_SHARE = re.findall(r"(?m)^(ansible-playbook .*recipe_import_file=.*)$", PAGE)
 
 
 @pytest.fixture
@@ -250,6 +250,20 @@ def test_the_printed_line_imports_and_never_overwrites(clone: Path) -> None:
         code, output = play(clone, command)
         assert code == 2 and f"{file} is there already, and is yours" in output
     assert file.read_text() == before
+
+
+def test_the_printed_line_writes_a_recipe_for_others(clone: Path) -> None:
+    mine = clone / "inventories" / "site" / "recipes" / "mine.yml"
+    mine.parent.mkdir(parents=True)
+    mine.write_text(
+        (SHIPPED_RECIPES / "qwen3-8b-fp8.yml").read_text("utf-8").replace("name: qwen3-8b-fp8", "name: mine")
+    )
+    code, output = play(clone, TO_SHARE)
+    assert code == 0, output
+    theirs = yaml.safe_load((clone / "shared" / "mine.sparkrun.yaml").read_text("utf-8"))
+    recipe, findings = import_recipe(theirs, "mine")
+    assert recipe is not None, [one.sentence() for one in findings]
+    assert play(clone, TO_SHARE)[0] == 2
 
 
 @pytest.mark.parametrize(
