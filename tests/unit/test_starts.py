@@ -166,7 +166,7 @@ def test_a_journal_is_read_once_and_kept(tmp_path: Path) -> None:
 
     def run(words: list[str]) -> tuple[int, str, str]:
         asked.append(words)
-        return 0, JOURNAL, ""
+        return 0, "\n".join(reversed(JOURNAL.splitlines())), ""  # as journalctl does with --grep and --lines
 
     kept = tmp_path / "x.json"
     first = read_starts(run, "gb10-chat.service", rows("vllm"), str(kept))
