@@ -73,9 +73,10 @@ def read_starts(run: Run, unit: str, rows: Sequence[Row], kept: str) -> list[dic
     pattern = "|".join(f"(?:{row['line']})" for row in rows)
     words = ["journalctl", "--no-pager", "--all", "--output", "short-unix", "--unit", unit, "--since", _SINCE]
     _code, out, _err = run([*words, "--lines", str(_MOST_LINES), "--case-sensitive=yes", "--grep", pattern])
-    lines = sorted(
-        journal_lines(out), key=lambda line: line[0]
-    )  # with --grep and --lines, journald tells the newest first
+    # with --grep and --lines, journalctl writes the newest first
+    lines = [*journal_lines(out)]
+    lines.reverse()
+    lines.sort(key=lambda line: line[0])
     found = {start["began"]: start for start in (*read_kept(kept), *starts(lines, rows))}
     return [found[began] for began in sorted(found)][-MOST:]
 
