@@ -75,3 +75,15 @@ def test_a_record_is_kept_on_the_host_and_beside_the_inventory(tmp_path: Path) -
 def test_without_a_record_there_is_nothing_to_keep(tmp_path: Path) -> None:
     assert run(tmp_path, KEEP) == ["same null"]
     assert not (tmp_path / ".fleet" / "observed").exists()
+
+
+def test_starts_that_are_known_cost_no_call(tmp_path: Path) -> None:
+    phases = {"container": 1.0, "weights": 2.0}
+    start = {"began": "2026-11-27T17:00:00+00:00", "seconds": 4.0, "caches": "warm", "phases": phases}
+    kept = {"service": "chat", "image": "i", "model": "m", "gb": 1.0, "loader": "lazy", "starts": [start]}
+    first, again = run(tmp_path, KEEP + KEEP, content=kept, kind="start")
+    assert (first.split()[0], again.split()[0]) == ("changed", "same")
+    host = tmp_path / "host" / "boots" / "x.json"
+    host.unlink()
+    assert [one.split()[0] for one in run(tmp_path, KEEP, content=kept, kind="start")] == ["same"]
+    assert not host.exists()

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from ...._base.findings import FleetError
-from ...._base.gb10 import data_table
 from ...._base.schema import Spec, check
 from ...._facts.models.config import ConfigJson
 from .model import Attention, DeltaNet, Layer, Mamba2, Model, Pooled
@@ -486,33 +485,71 @@ def _state_dtype(text: Text, key: str) -> str | None:
 
 
 Reader = Callable[[Text, str], Model]
-_READERS: tuple[Reader, ...] = (
-    _cohere2_moe,
-    _deepseek_v4,
-    _deepseek_v41,
-    _gemma4,
-    _glm_next,
-    _gpt_oss,
-    _inkling,
-    _laguna,
-    _latent,
-    _mimo_v2,
-    _minimax_m3,
-    _mistral,
-    _nemotron_h,
-    _plain,
-    _qwen_hybrid,
-    _qwen_sparse,
-    _sparse_latent,
-    _step3p5,
-)
 # Architecture: vLLM's first release with it (vllm/model_executor/models/registry.py), and its reader.
+# Hosts run this file, and have nothing of data/: these tables stay here.
 _FAMILIES: dict[str, tuple[str, Reader]] = {
-    architecture: (str(since), next(reader for reader in _READERS if reader.__name__ == f"_{name}"))
-    for architecture, (since, name) in data_table("kv_families").items()
+    "Cohere2MoeForCausalLM": ("0.21", _cohere2_moe),
+    "Cohere2VisionForConditionalGeneration": ("0.21", _cohere2_moe),
+    "DeepseekV3ForCausalLM": ("0.11", _latent),
+    "DeepseekV41ForCausalLM": ("0.30", _deepseek_v41),
+    "DeepseekV4ForCausalLM": ("0.20", _deepseek_v4),
+    "DeepseekV4ForConditionalGeneration": ("0.30", _deepseek_v4),
+    "DiffusionGemmaForBlockDiffusion": ("0.24", _gemma4),
+    "Gemma4ForCausalLM": ("0.19", _gemma4),
+    "Gemma4ForConditionalGeneration": ("0.19", _gemma4),
+    "Gemma4UnifiedForConditionalGeneration": ("0.23", _gemma4),
+    "Glm4MoeForCausalLM": ("0.11", _plain),
+    "Glm4MoeLiteForCausalLM": ("0.15", _latent),
+    "Glm5NextForCausalLM": ("0.30", _glm_next),
+    "Glm5NextForConditionalGeneration": ("0.30", _glm_next),
+    "GlmMoeDsaForCausalLM": ("0.16", _sparse_latent),
+    "GptOssForCausalLM": ("0.11", _gpt_oss),
+    "InklingForCausalLM": ("0.28", _inkling),
+    "InklingForConditionalGeneration": ("0.28", _inkling),
+    "LagunaForCausalLM": ("0.21", _laguna),
+    "LlamaForCausalLM": ("0.11", _plain),
+    "LlamaForSequenceClassification": ("0.11", _plain),
+    "LlamaModel": ("0.11", _plain),
+    "MiMoV2FlashForCausalLM": ("0.14", _mimo_v2),
+    "MiMoV2ForCausalLM": ("0.21", _mimo_v2),
+    "MiniMaxM2ForCausalLM": ("0.11.1", _plain),
+    "MiniMaxM3SparseForCausalLM": ("0.24", _minimax_m3),
+    "MiniMaxM3SparseForConditionalGeneration": ("0.24", _minimax_m3),
+    "Mistral3ForConditionalGeneration": ("0.11", _plain),
+    "MistralForCausalLM": ("0.11", _mistral),
+    "MistralLarge3ForCausalLM": ("0.12", _latent),
+    "MuseGlimmerForConditionalGeneration": ("0.28", _laguna),
+    "NemotronHForCausalLM": ("0.11", _nemotron_h),
+    "NemotronH_Nano_Omni_Reasoning_V3": ("0.20", _nemotron_h),
+    "NemotronH_Nano_VL_V2": ("0.11", _nemotron_h),
+    "Qwen2ForCausalLM": ("0.11", _plain),
+    "Qwen2ForSequenceClassification": ("0.11", _plain),
+    "Qwen2Model": ("0.11", _plain),
+    "Qwen3ForCausalLM": ("0.11", _plain),
+    "Qwen3ForSequenceClassification": ("0.11", _plain),
+    "Qwen3Model": ("0.11", _plain),
+    "Qwen3MoeForCausalLM": ("0.11", _plain),
+    "Qwen3NextForCausalLM": ("0.11", _qwen_hybrid),
+    "Qwen3VLForConditionalGeneration": ("0.11", _plain),
+    "Qwen3VLForSequenceClassification": ("0.14", _plain),
+    "Qwen3VLMoeForConditionalGeneration": ("0.11", _plain),
+    "Qwen3_5ForConditionalGeneration": ("0.17", _qwen_hybrid),
+    "Qwen3_5MoeForConditionalGeneration": ("0.17", _qwen_hybrid),
+    "Qwen4ExpForCausalLM": ("0.29", _qwen_sparse),
+    "Qwen4ExpForConditionalGeneration": ("0.29", _qwen_sparse),
+    "Step3p5ForCausalLM": ("0.15.1", _step3p5),
+    "Step3p7ForConditionalGeneration": ("0.23", _step3p5),
 }
+
 # Encoders, which keep nothing of a token (vllm/model_executor/models, with EncoderOnlyAttention).
-_ENCODERS = frozenset(data_table("kv_encoders"))
+_ENCODERS = (
+    *("BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification", "BertModel"),
+    *("BertSpladeSparseEmbeddingModel", "BgeM3EmbeddingModel", "CamembertModel", "GteModel", "GteNewModel"),
+    *("GteNewForSequenceClassification", "LlamaBidirectionalForSequenceClassification", "LlamaBidirectionalModel"),
+    *("ModernBertForSequenceClassification", "ModernBertForTokenClassification", "ModernBertModel", "NewModel"),
+    *("NewForSequenceClassification", "NomicBertModel", "RobertaForMaskedLM", "RobertaForSequenceClassification"),
+    *("RobertaModel", "VoyageQwen3BidirectionalEmbedModel", "XLMRobertaForSequenceClassification", "XLMRobertaModel"),
+)
 
 
 def keeps_nothing(config: Mapping[str, object]) -> bool:
