@@ -89,7 +89,7 @@ class ActionModule(Documented, Asking):
             time.sleep(POLL_S)
 
     @staticmethod
-    def _starts(service: dict[str, Any], starts: list[dict[str, Any]]) -> dict[str, Any] | None:
+    def _starts(service: dict[str, Any], starts: list[object]) -> dict[str, Any] | None:
         kept = service["proof"]["starts"]
         known = {"service": service["name"], **{name: kept[name] for name in ("image", "model", "gb", "loader")}}
         return {**known, "starts": starts} if starts else None

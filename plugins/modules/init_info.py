@@ -56,7 +56,7 @@ from ..module_utils._subjects.fabric.reading import read_links
 _COMMAND_S = 20
 
 
-def _master(interface: str, link: Mapping[str, Any], folder: Path = Path("/sys/class/net")) -> str:
+def _master(interface: str, link: Mapping[str, object], folder: Path = Path("/sys/class/net")) -> str:
     """The bond or bridge that an interface is a part of, or, where it has no address, a VLAN over it; else empty."""
     master = folder / interface / "master"
     above = [] if link["addresses"] else sorted((folder / interface).glob("upper_*"))

@@ -21,7 +21,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._stores.images import p
 
 
 def event(status: str, layer: str, current: int | None = None, total: int | None = None) -> dict[str, Any]:
-    return {"status": status, "id": layer, "progressDetail": {"current": current, "total": total} if current else {}}
+    sizes = {"current": current, "total": total} if current else {"hidecounts": True}  # as Docker says of "done"
+    return {"status": status, "id": layer, "progressDetail": sizes}
 
 
 def test_bytes_come_and_then_are_unpacked() -> None:

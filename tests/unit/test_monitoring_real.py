@@ -104,7 +104,8 @@ class Shown(BaseHTTPRequestHandler):
                 *textfile.gpu("37, 61, 40.5, 2411, 0x0000000000000004"),
                 textfile.Sample("gb10_gpu_programs", 1),
                 *(textfile.Sample("gb10_kernel_lines", 0, {"kind": kind}) for kind, _ in textfile.KINDS),
-                *textfile.of_service(CHAT, STATUS | {"tokens_per_s": 12}, time.time()),
+                *textfile.of_service(CHAT, STATUS | {"tokens_per_s": 12, "ready_s": 61.5}, time.time()),
+                *textfile.of_starts(CHAT, {"starts": [{"phases": {"weights": 40.5}}]}),
                 *textfile.of_drift({"nights": [night]}),
                 textfile.Sample("gb10_memory_floor_bytes", 6e9),
                 textfile.Sample("gb10_memory_guard_bytes", 3e9),
@@ -223,7 +224,9 @@ def test_every_condition_of_an_alert_has_series_to_judge(url: str) -> None:
 def test_the_page_shows_what_is_there(url: str) -> None:
     assert without_series(url, ["gb10:requests_running", 'ALERTS{alertname="Gb10MemoryCreep"}']) == []
     page = got(f"{url}/consoles/fleet.html")
-    assert re.search(r"<td>titan</td><td>chat</td><td>0</td><td><span[^>]*>serving</span></td><td>5\S*Gi", page), page
+    assert re.search(r"<td>titan</td><td>chat</td><td>0</td><td><span[^>]*>serving</span></td><td>5[.]0 GiB", page), (
+        page
+    )
     assert "error executing template" not in page
     assert re.search(r'<td class="warning">Gb10MemoryCreep</td><td>chat on titan takes more', page)
     assert "<td>titan is not as declared (differences: 2)</td>" in page

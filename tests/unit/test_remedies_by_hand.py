@@ -497,6 +497,7 @@ ELSEWHERE = {
         "service-target",
     ),
     "lines that an import has left, taken out: test_recipe_import": ("recipe-left-out",),
+    "a recipe that has ended, its successor named: test_sharing": ("recipe-ended",),
     "an engine without traces: test_tracing": ("service-tracing-engine",),
     "an engine that asks for no key: test_trtllm": ("service-key-engine",),
     "an engine whose paths answer without its key: test_sglang": ("service-open-paths",),

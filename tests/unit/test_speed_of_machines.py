@@ -260,7 +260,9 @@ def test_two_runs_of_one_benchmark_are_both_kept(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(bench, "page", lambda *_: "")
     monkeypatch.setattr(bench, "show", lambda _: None)
     (tmp_path / "bench").mkdir()
-    bench._kept({"folder": str(tmp_path / "bench"), "plan": planned("chat")})
+    plan = planned("chat")
+    plan["services"]["chat"]["measured"] = []
+    bench._kept({"folder": str(tmp_path / "bench"), "plan": plan, "share": ""})
     (record,) = (json.loads(path.read_text("utf-8")) for path in tmp_path.glob("speeds/h0/*.json"))
     assert len(record["runs"]) == 2 and len(judged(planned("chat"), {"chat": record})) == 1
 

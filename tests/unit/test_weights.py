@@ -228,7 +228,7 @@ def test_a_link_main_that_is_gone_or_leads_elsewhere_is_made_anew_without_readin
         main.symlink_to(lead)
     monkeypatch.setattr(ModelStore, "_hashed", None)
     [step] = store.examine([wanted])
-    assert (step.action, step.changes) == ("link", True) and "linked anew, no bytes" in step.words()
+    assert (step.action, step.changes) == ("link", True) and "linked again, no bytes" in step.words()
     assert store.apply(step) == manifest
     assert (main / "config.json").samefile(folder / "config.json")
     assert [each.action for each in store.examine([wanted])] == ["nothing"]

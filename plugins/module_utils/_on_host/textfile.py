@@ -159,7 +159,7 @@ def of_service(planned: Mapping[str, Any], status: Mapping[str, Any] | None, now
         yield Sample("gb10_service_status_age_seconds", max(0.0, now - at), labels)
 
 
-def of_starts(planned: Mapping[str, Any], kept: object) -> Iterator[Sample]:
+def of_starts(planned: Mapping[str, object], kept: object) -> Iterator[Sample]:
     """The last start that was proved, by phase (`_operations.verify.starts`)."""
     starts = kept.get("starts") if isinstance(kept, dict) else None
     last = starts[-1] if isinstance(starts, list) and starts else None

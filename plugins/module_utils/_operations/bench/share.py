@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, geometric_mean, pstdev
 from typing import Any
 
-from ..._base.plan import Plan
+from ..._base.plan import Measured, Plan
 from .owner import RELEASE
 from .report import recipe_lines
 
@@ -75,7 +75,7 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
     return {"mean": fmean(values), "std": pstdev(values), "values": [*values]}
 
 
-def against_recipe(run: Mapping[str, Any], measured: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def against_recipe(run: Mapping[str, Any], measured: Sequence[Measured]) -> Iterator[str]:
     """How far this is from what the recipe names, a sentence for each kind of figure. measured: of the plan."""
     hosts = run["conditions"]["hosts"]
     alone = {point["name"] for point in run["points"] if point["at_once"] == 1 and not point["depth"]}

@@ -60,7 +60,7 @@ def plan_hash(plan: Plan) -> str:
     return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()
 
 
-def image_in(manifest: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def image_in(manifest: Mapping[str, Any], wanted: Mapping[str, object]) -> Mapping[str, Any] | None:
     """The bundle's image for an entry of the plan: by its name and pin, of several without a pin the locked one."""
     return _held(manifest["images"], wanted, "reference", "digest", "identity")
 

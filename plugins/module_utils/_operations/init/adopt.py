@@ -141,17 +141,17 @@ def _is_deep(word: str) -> bool:
     return word.partition("=")[0].count(".") > _DEEPEST or word.count("{") + word.count("[") > _DEEPEST
 
 
-def _first(options: Mapping[str, Any], *names: str) -> str:
+def _first(options: Mapping[str, object], *names: str) -> str:
     values = (value[0] if isinstance(value := options.get(name), list) and value else value for name in names)
     return next((str(value) for value in values if not isinstance(value, bool | list | None)), "")
 
 
-def _count(options: Mapping[str, Any], *names: str) -> int:
+def _count(options: Mapping[str, object], *names: str) -> int:
     text = _first(options, *names)
     return int(text) if re.fullmatch(r"\d{1,5}", text) else 1
 
 
-def _rank(options: Mapping[str, Any]) -> bool:
+def _rank(options: Mapping[str, object]) -> bool:
     """Whether it is a rank that answers no client."""
     return "headless" in options or _first(options, "node-rank") not in ("", "0")
 
@@ -183,11 +183,11 @@ def _members(
     return [head, *mates[: wanted - 1]], max(0, wanted - 1 - len(mates))
 
 
-def _master(options: Mapping[str, Any]) -> str:
+def _master(options: Mapping[str, object]) -> str:
     return _first(options, "master-addr", "dist-init-addr", "data-parallel-address").partition(":")[0]
 
 
-def _port(serving: Serving, options: Mapping[str, Any]) -> tuple[int, str]:
+def _port(serving: Serving, options: Mapping[str, object]) -> tuple[int, str]:
     """The port that clients use, and the address that it listens on alone, empty for all."""
     inside = _inside(serving, options)
     if not serving["closed"]:
@@ -198,7 +198,7 @@ def _port(serving: Serving, options: Mapping[str, Any]) -> tuple[int, str]:
     return int(port) if port.isdecimal() else inside, address if address not in ("0.0.0.0", "::", "") else ""
 
 
-def _inside(serving: Serving, options: Mapping[str, Any]) -> int:
+def _inside(serving: Serving, options: Mapping[str, object]) -> int:
     """The port that it listens on, in its container where it has a network of its own."""
     text = _first(options, "port") or serving["env"].get("LLAMA_ARG_PORT", "")
     return int(text) if re.fullmatch(r"\d{1,5}", text) else _PORTS[serving["engine"]]

@@ -90,8 +90,8 @@ _OTHERWISE = _Cause(
 
 
 _WORD: Spec = {"type": "str", "default": ""}
-_BYTES: Spec = {"type": "map", "nullable": True, "default": {}, "keys": {"type": "str"}, "values": {"type": "number"}}
-_EVENT: Spec = {"type": "map", "options": {"id": _WORD, "status": _WORD, "progressDetail": _BYTES}}
+_BYTES: Spec = {"type": "number", "nullable": True, "default": None}
+_EVENT: Spec = {"type": "map", "options": {"id": _WORD, "status": _WORD, "current": _BYTES, "total": _BYTES}}
 
 
 class Tally:
@@ -105,11 +105,17 @@ class Tally:
 
     def take(self, event: Unread) -> None:
         """One event: ``{status, id, progressDetail: {current, total}}``."""
-        found = checked(_EVENT, {key: event[key] for key in _EVENT["options"] if key in event}, "what Docker prints")
-        layer, status, detail = found["id"], found["status"], found["progressDetail"] or {}
+        # of a layer that is small Docker also writes `hidecounts` there, and `units` while it waits
+        sizes = event.get("progressDetail")
+        shown = {key: event[key] for key in ("id", "status") if key in event}
+        if isinstance(sizes, dict):
+            shown |= {key: sizes[key] for key in ("current", "total") if key in sizes}
+        found = checked(_EVENT, shown, "what Docker prints")
+        layer, status = found["id"], found["status"]
+        detail = {key: found[key] for key in ("current", "total") if found[key] is not None}
         if status == "Pulling fs layer":
             self._awaited.add(layer)
-        elif status == "Downloading" and "total" in detail:
+        elif status == "Downloading" and len(detail) == 2:
             self._sizes[layer], self._received[layer] = detail["total"], detail["current"]
         elif status == "Extracting" and "current" in detail:
             self._unpacked[layer] = detail["current"]

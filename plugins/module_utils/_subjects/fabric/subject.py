@@ -88,7 +88,7 @@ def _difference(view: DriftContext, finding: Finding) -> Difference:
 
 def _foreign_remedy(path: str) -> str:
     if path.endswith(".network") or path.startswith("/etc/network/"):
-        return "take these interfaces out of that file, and restart the host"
+        return "take these interfaces out of that file; where doctor.yml lets it, restart the host"
     if not path.startswith(posixpath.dirname(NETPLAN)):
         return "delete the profile on the host: `nmcli -f NAME,FILENAME connection`, `nmcli connection delete NAME`"
     return f"{foreign_remedy(path)}, or ansible-playbook {SITE} -e fabric_foreign=move"
