@@ -22,8 +22,8 @@ options:
     elements: str
     default: []
   installs:
-    description: Packages that roles install where they are missing. For packages that are there, it asks apt for its
-      next step; if O(ask) is given.
+    description: Packages that roles install where they are missing. For missing packages, it asks apt for its next
+      step, unless O(ask) is given.
     type: list
     elements: str
     default: []

@@ -3,12 +3,13 @@
 
 import contextlib
 import os
+import selectors
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 # (exit code, stdout, stderr) of an argument list; FileNotFoundError when there is no such program
 Run = Callable[[list[str]], tuple[int, str, str]]
@@ -32,31 +33,31 @@ def bounded_run(seconds: float) -> Run:
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             env=os.environ | {"LC_ALL": "C"},
-            encoding="utf-8",
-            errors="replace",
         )
-        end, printed = time.monotonic() + seconds, ["", ""]
-
-        def take(at: int, stream: IO[str]) -> None:
-            printed[at] = stream.read(MOST_OUTPUT)
-            if len(printed[at]) == MOST_OUTPUT:
-                process.kill()
-
-        streams = enumerate(filter(None, (process.stdout, process.stderr)))
-        readers = [threading.Thread(target=take, args=pair, daemon=True) for pair in streams]
-        for reader in readers:
-            reader.start()
-        for reader in readers:
-            reader.join(max(0.0, end - time.monotonic()))
+        end, printed = time.monotonic() + seconds, [bytearray(), bytearray()]
+        # no threads: where the controller is this host, their stacks would take the memory that bounds an answer
+        with contextlib.ExitStack() as stack:
+            ready = stack.enter_context(selectors.DefaultSelector())
+            for at, stream in enumerate(filter(None, (process.stdout, process.stderr))):
+                ready.register(stack.enter_context(stream), selectors.EVENT_READ, at)
+            while ready.get_map() and (left := end - time.monotonic()) > 0:
+                for key, _events in ready.select(left):
+                    part = os.read(key.fd, 1 << 16)
+                    printed[key.data] += part
+                    if len(printed[key.data]) > MOST_OUTPUT:
+                        process.kill()
+                        raise UnreadableError(f"{arguments[0]} prints more than {MOST_OUTPUT} characters")
+                    if not part:
+                        ready.unregister(key.fileobj)
+            is_open = bool(ready.get_map())
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, end - time.monotonic()))
-        if process.returncode is None or any(reader.is_alive() for reader in readers):
+        if process.returncode is None or is_open:
             # one that hangs in the kernel, as nvidia-smi on a GPU that is gone, does not end by it, and is left behind
             process.kill()
             raise UnreadableError(f"{arguments[0]} did not end within {seconds:.0f} s")
-        if max(map(len, printed)) >= MOST_OUTPUT:
-            raise UnreadableError(f"{arguments[0]} prints more than {MOST_OUTPUT} characters")
-        return process.returncode, printed[0], printed[1]
+        out, err = (words.decode("utf-8", "replace").replace("\r\n", "\n") for words in printed)
+        return process.returncode, out, err
 
     return run
 
