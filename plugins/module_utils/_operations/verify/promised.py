@@ -101,7 +101,7 @@ def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Ma
     return findings
 
 
-def comparison(expected: Mapping[str, Any], boot: Mapping[str, Any]) -> str:
+def comparison(expected: Mapping[str, object], boot: Mapping[str, Any]) -> str:
     """How plan and boot log compare, in a few words; empty where one of them says nothing."""
     have = boot.get("kv_cache_tokens")
     if have is None or expected["kv_tokens"] is None:
