@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 from pathlib import Path
@@ -52,8 +53,14 @@ def run(profile: str = "owner") -> dict[str, Any]:
     conditions = {
         "engine": "vllm", "image": "sha256:" + "a" * 64, "kernel": "6.17.0-1026-nvidia", "model": "org/model",
         "driver": "580.95.05", "release": "0.33.0", "hosts": 1,
-        "flags": ["--api-key-file=/x", "--api-key secret", "--max-num-seqs 4", "--middleware gb10"],
-        "variables": {"VLLM_X": "1", "HF_TOKEN": "canary", "NCCL_SOCKET_IFNAME": "enp1", "MASTER_ADDR": "10.0.0.1"},
+        "flags": [
+            "--api-key-file=/x", "--api-key secret", "--max-num-seqs 4", "--middleware gb10", "--master-addr 10.0.0.1",
+            "--otlp-traces-endpoint http://10.0.0.9:6006", '--kv-transfer-config {"host": "titan"}', "--kv-ip fd00::9",
+        ],
+        "variables": {
+            "VLLM_X": "1", "HF_TOKEN": "canary", "MC_MASTER": "titan:50051", "VLLM_HOST_IP6": "fd00:0:0:9",
+            "NCCL_SOCKET_IFNAME": "enp1", "MASTER_ADDR": "10.0.0.1",
+        },
     }  # fmt: skip
     return {
         "name": "chat-1", "service": "chat", "at": "2026-11-27T16:00:00Z", "profile": profile, "definition": "d",
@@ -88,8 +95,12 @@ def test_a_run_is_in_the_form_of_a_leaderboard() -> None:
 
 def test_it_names_nothing_of_this_site() -> None:
     text = json.dumps(shared(run(), PLAN))
-    for word in ("titan", "canary", "secret", "10.0.0.1", "enp1", "middleware", "http://"):
+    for word in ("titan", "canary", "secret", "10.0.0.1", "enp1", "middleware", "http://", "/x", "10.0.0.9", "fd00"):
         assert word not in text
+    assert shared(run(), PLAN)["recipe"]["options"] == ["--max-num-seqs 4"]
+    private = copy.deepcopy(PLAN)
+    private["services"]["chat"]["image"]["reference"] = "10.0.0.5:5000/vllm:1"
+    assert "10.0.0.5" not in json.dumps(shared(run(), private))
     path = run()
     path["conditions"]["model"] = f"/models/org--model/snapshots/{'c' * 40}"
     found = shared(path, PLAN)

@@ -14,8 +14,9 @@ from .report import recipe_lines
 _METRICS = ("pp_throughput", "tg_throughput", "peak_throughput", "ttfr", "est_ppt", "e2e_ttft")
 _LEAST_PERCENT = 5
 _COMMIT = re.compile("[0-9a-f]{40}")
-# Words of a command that name places and secrets of this site.
+# Words of a command that name secrets of this site, and values that lead to a file, another machine or an address.
 _OWN = ("--api-key", "--middleware", "--download-dir", "--allowed-local-media-path", "--allowed-media-domains")
+_PLACE = re.compile(r"(^|[\s=:,;\"'])(~|\.{0,2}/)|://|\b\d{1,3}(\.\d{1,3}){3}\b|::|([0-9a-f]{1,4}:){3}", re.IGNORECASE)
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "ADDR", "IP", "IFNAME", "HOST", "URL", "PATH")
 
 
@@ -25,6 +26,12 @@ def shared(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     gpu = plan["hosts"][service["hosts"][0]]["gpu"]
     seen = run["conditions"]
     root, commit = seen["model"], _COMMIT.search(seen["model"])
+    names = re.compile("|".join(rf"\b{re.escape(host)}\b" for host in plan["hosts"]))
+    image = service["image"]["reference"] or ""
+
+    def is_own(text: str) -> bool:
+        return _PLACE.search(text) is not None or names.search(text) is not None
+
     model = root if re.fullmatch(r"[\w.-]+/[\w.-]+", root) else service["served_name"]
     return {
         "version": RELEASE if run["profile"] == "owner" else None,
@@ -37,14 +44,18 @@ def shared(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
             "load_generator": f"llama-benchy {RELEASE}" if run["profile"] == "owner" else "the engine's own",
             **{key: seen[key] for key in ("driver", "engine", "image", "kernel", "release")},
             "revision": commit[0] if commit else None,
-            "reference": service["image"]["reference"],
+            "reference": None if is_own(image) else image,
         },
         "recipe": {
             "model": model,
-            "container": service["image"]["reference"],
+            "container": None if is_own(image) else image,
             "hosts": seen["hosts"],
-            "options": [one for one in seen["flags"] if one.split(" ")[0].split("=")[0] not in _OWN],
-            "env": {name: value for name, value in seen["variables"].items() if not name.endswith(_SECRET)},
+            "options": [one for one in seen["flags"] if re.split("[ =]", one)[0] not in _OWN and not is_own(one)],
+            "env": {
+                name: value
+                for name, value in seen["variables"].items()
+                if not name.endswith(_SECRET) and not is_own(str(value))
+            },
             "origin": service["recipe"],
         },
         "against_recipe": list(against_recipe(run, service["measured"])),
