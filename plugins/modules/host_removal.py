@@ -7,7 +7,7 @@ short_description: Restore a host to its state before this collection
 version_added: 0.1.0
 description:
   - Looks for all that is of our making, and for all that is not as the undo record says, C(/etc/gb10-fleet/undo.json),
-    undoes it, and looks again. An error is a difference that is found then.
+    undoes it, and looks again. A difference that is found then is an error.
   - Units are stopped and removed, also those that the plan no longer names; containers, files, secrets, accounts and
     trusted certificates go; files of others and the running kernel get what they had.
   - Refused where a unit of another inventory is on the host. Network and firewall are put back before, by

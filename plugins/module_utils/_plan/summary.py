@@ -45,17 +45,7 @@ def _row(name: str, plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
         "remedy": to_do[0]["remedy"] if to_do else "",
     }
     if service is None:
-        empty = (
-            "requests",
-            "context",
-            "free_bytes",
-            "download_bytes",
-            "first_start_s",
-            "start_s",
-            "start_by",
-            "start_limit_s",
-        )
-        return facts | dict.fromkeys((*empty, "decode"))
+        return dict.fromkeys(SummaryRow.__annotations__) | facts
     kv, lines = service["kv"], [plan["hosts"][host]["memory"][name] for host in hosts]
     return facts | {
         "requests": kv["max_concurrency"],

@@ -8,8 +8,12 @@ from typing import Any
 from ..vllm.text.flags import flags_to_argv
 from .foreign_llama import RUNTIME
 
-_RUNTIMES = {"llama.cpp": RUNTIME, "sglang": "sglang", "trtllm": "trtllm", "vllm": "vllm"}
-_SERVE = {"llama.cpp": "llama-server -hf", "sglang": "sglang serve --model-path", "vllm": "vllm serve"}
+# Their name of an engine, and how it is started.
+_SERVE = {
+    "llama.cpp": (RUNTIME, "llama-server -hf"),
+    "sglang": ("sglang", "sglang serve --model-path"),
+    "vllm": ("vllm", "vllm serve"),
+}
 
 
 def to_sparkrun(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -19,11 +23,11 @@ def to_sparkrun(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
     engine, model, image = recipe["engine"], recipe["model"], recipe["image"]
     if engine not in _SERVE or not image.get("reference"):
         return None
-    hosts = recipe["host_counts"]
+    hosts, (runtime, serve) = recipe["host_counts"], _SERVE[engine]
     memory = recipe["memory"]
     share, pool = memory.get("utilization") or {}, memory.get("kv_bytes_max") or {}
     words = [*flags_to_argv(recipe["flags"]), *([f"--kv-cache-memory-bytes={pool['value']}"] if pool else [])]
-    command = " ".join([_SERVE[engine], "{model}", "--host {host}", "--port {port}"])
+    command = " ".join([serve, "{model}", "--host {host}", "--port {port}"])
     literal = shlex.join(words).replace("{", "{{").replace("}", "}}")
     entries = [
         {"name": one["repository"], "revision": one["revision"]}
@@ -45,7 +49,7 @@ def to_sparkrun(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
         "description": recipe["summary"],
         "model": model["repository"],
         **({"model_revision": model["revision"]} if model.get("revision") else {}),
-        "runtime": _RUNTIMES[engine],
+        "runtime": runtime,
         "container": image["reference"] + (f"@{image['digest']}" if image.get("digest") else ""),
         "min_nodes": min(hosts),
         "max_nodes": max(hosts),

@@ -83,7 +83,7 @@ def problem(name: str, user: str, words: str) -> tuple[str, str] | None:
             remedy = f"ssh-copy-id {user}@{name} brings your key there (it asks for the password once)"
         return (
             f"it lets nobody called {user} in by a key of yours",
-            f"{remedy}; is your account there another account? Name it: a Spark has the account of its first boot",
+            f"{remedy}; does your account there have another name? Name it: a Spark has the account of its first boot",
         )
     return next(((found, remedy) for pattern, found, remedy in _HOW if re.search(pattern, words)), None)
 
