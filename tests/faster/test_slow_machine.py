@@ -12,15 +12,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from lab.fixtures import Fleet, lab_of, need_lab
-from lab.vllm import images
+from lab.fixtures import Fleet, owned_lab
 
 from .conftest import stand_in
 
@@ -79,12 +77,8 @@ class Owner:
 
 @pytest.fixture(scope="module")
 def owner() -> Iterator[Owner]:
-    need_lab()
-    with (
-        lab_of("--hosts", f"{SLOW},{HEALTHY}", "--share", images.stand_in_share()) as fleet,
-        tempfile.TemporaryDirectory(prefix="gb10-owner-") as own,
-    ):
-        found = Owner(fleet, Path(own))
+    with owned_lab("--hosts", f"{SLOW},{HEALTHY}") as (fleet, own):
+        found = Owner(fleet, own)
         found.play("site.yml")
         yield found
 

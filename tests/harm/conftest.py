@@ -9,13 +9,11 @@ import json
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab.fixtures import Fleet, lab_of, need_lab
-from lab.vllm import images
+from lab.fixtures import Fleet, owned_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "titan"
@@ -62,9 +60,5 @@ class Owner:
 
 @pytest.fixture(scope="session")
 def owner() -> Iterator[Owner]:
-    need_lab()
-    with (
-        lab_of("--hosts", HOST, "--share", images.stand_in_share()) as fleet,
-        tempfile.TemporaryDirectory(prefix="gb10-owner-") as own,
-    ):
-        yield Owner(fleet, Path(own))
+    with owned_lab("--hosts", HOST) as (fleet, own):
+        yield Owner(fleet, own)

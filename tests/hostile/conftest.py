@@ -12,7 +12,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +20,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import Pair, issued
-from lab.fixtures import Fleet, eventually, lab_of, need_lab
-from lab.vllm import images
+from lab.fixtures import Fleet, eventually, owned_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = ROOT / "tests" / "hostile" / "inventory"
@@ -169,9 +167,8 @@ class Owner:
 
 @pytest.fixture(scope="session")
 def owner() -> Iterator[Owner]:
-    need_lab()
-    with lab_of("--share", images.stand_in_share()) as fleet, tempfile.TemporaryDirectory(prefix="gb10-owner-") as own:
-        found = Owner(fleet, Path(own), {host: {*map(int, fleet.root(host, LISTENED).split())} for host in HOSTS})
+    with owned_lab() as (fleet, own):
+        found = Owner(fleet, own, {host: {*map(int, fleet.root(host, LISTENED).split())} for host in HOSTS})
         found.make()
         ask_for_passwords(fleet, found.secrets["sudo"])
         found.converge(*VERBOSE)

@@ -22,6 +22,7 @@ import pytest
 
 from . import orders, requirements
 from .errors import LabError
+from .vllm import images
 from .workspace import Running, Workspace
 
 COMMAND = Path(__file__).resolve().parent / "lab"
@@ -125,6 +126,17 @@ def lab_of(*options: str) -> Iterator[Fleet]:
     finally:
         if not was_up:
             found.lab("down")
+
+
+@contextmanager
+def owned_lab(*options: str) -> Iterator[tuple[Fleet, Path]]:
+    """The same, with the stand-in shared with its hosts, and a folder of their owner's."""
+    need_lab()  # before the stand-in is built
+    with (
+        lab_of(*options, "--share", images.stand_in_share()) as fleet,
+        tempfile.TemporaryDirectory(prefix="gb10-owner-") as own,
+    ):
+        yield fleet, Path(own)
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,8 +22,7 @@ from typing import Any
 
 import pytest
 from faster.conftest import stand_in
-from lab.fixtures import Fleet, eventually, lab_of, need_lab
-from lab.vllm import images
+from lab.fixtures import Fleet, eventually, owned_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "titan"
@@ -92,12 +90,8 @@ class Owner:
 
 @pytest.fixture(scope="module")
 def owner() -> Iterator[Owner]:
-    need_lab()
-    with (
-        lab_of("--hosts", HOST, "--share", images.stand_in_share()) as fleet,
-        tempfile.TemporaryDirectory(prefix="gb10-owner-") as own,
-    ):
-        yield Owner(fleet, Path(own))
+    with owned_lab("--hosts", HOST) as (fleet, own):
+        yield Owner(fleet, own)
 
 
 # The clock ----------------------------------------------------------------------------------------------------------

@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.fixtures import Fleet, lab_of, need_lab
-from lab.vllm import images
+from lab.fixtures import Fleet, owned_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST, SERVICE = "titan", "chat"
@@ -81,12 +79,8 @@ class Owner:
 
 @pytest.fixture(scope="session")
 def owner() -> Iterator[Owner]:
-    need_lab()
-    with (
-        lab_of("--hosts", HOST, "--share", images.stand_in_share()) as fleet,
-        tempfile.TemporaryDirectory(prefix="gb10-owner-") as own,
-    ):
-        found = Owner(fleet, Path(own))
+    with owned_lab("--hosts", HOST) as (fleet, own):
+        found = Owner(fleet, own)
         done = found.play("site.yml")
         assert done.returncode == 0, done.stdout[-8000:]
         yield found
