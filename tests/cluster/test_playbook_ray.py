@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lab.fixtures import rank_rows
 from lab.vllm import images
 
 from .bare import HOSTS, two_hosts
@@ -79,9 +80,10 @@ def test_another_flag_and_key_restart_the_group_once_the_head_first_to_stop(
 
 
 def test_each_rank_is_a_row_of_its_state(pair: Pair, changes: dict[str, object]) -> None:
-    lines = converges(pair, "status.yml", **changes).splitlines()
-    rows = [line.split()[:4] for line in lines if line.startswith(f"{NAME} ")]
-    assert rows == [[NAME, "0", "spark-2", "serving"], [NAME, "1", "spark-3", "serving"]]
+    assert rank_rows(converges(pair, "status.yml", **changes), NAME) == [
+        [NAME, "0", "spark-2", "serving"],
+        [NAME, "1", "spark-3", "serving"],
+    ]
 
 
 def test_stopped_after_a_failure_and_started_again(pair: Pair, changes: dict[str, object]) -> None:

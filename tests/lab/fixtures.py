@@ -103,6 +103,12 @@ def eventually(true: Callable[[], bool], what: str) -> None:
         time.sleep(_POLL_SECONDS)
 
 
+def rank_rows(status: str, *services: str) -> list[list[str]]:
+    """Service, rank, host and state of each rank in the table of status.yml. Sentences begin with the same names."""
+    rows = [line.split()[:4] for line in status.splitlines()]
+    return [row for row in rows if len(row) == 4 and row[0] in services and row[1].isdigit()]
+
+
 def need_lab() -> None:
     try:
         requirements.check()

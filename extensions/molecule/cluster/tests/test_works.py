@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cluster.bare import HOSTS
 from cluster.pair import NAME, SECRET, UNIT, Pair, order
-from lab.fixtures import eventually
+from lab.fixtures import eventually, rank_rows
 
 pytestmark = pytest.mark.story
 OTHER_KEY = "canary-key-of-another-day-2e90"
@@ -86,8 +86,7 @@ def test_restart_brings_it_back_and_proves_it(pair: Pair) -> None:
 def test_the_state_of_each_rank_is_a_row(pair: Pair, change: dict[str, object]) -> None:
     run = pair.playbook("status.yml", "-e", "service=tiny-pair", **change)
     assert run.returncode == 0, run.stdout[-3000:]
-    rows = [line.split() for line in run.stdout.splitlines() if line.startswith("tiny-pair ")]
-    assert [row[:4] for row in rows] == [
+    assert rank_rows(run.stdout, "tiny-pair") == [
         ["tiny-pair", "0", "spark-2", "serving"],
         ["tiny-pair", "1", "spark-3", "serving"],
     ]
@@ -104,9 +103,7 @@ def test_a_host_that_is_off_is_named(pair: Pair) -> None:
     try:
         run = pair.playbook("status.yml")
         assert "unreachable" in run.stdout
-        assert [line.split()[2:4] for line in run.stdout.splitlines() if line.startswith("tiny-pair  1")] == [
-            ["spark-3", "unreachable"]
-        ]
+        assert ["tiny-pair", "1", "spark-3", "unreachable"] in rank_rows(run.stdout, "tiny-pair")
     finally:
         pair.fleet.lab("power", "on", "spark-3")
         eventually(lambda: pair.fleet.lab("ssh", "spark-3", "true", check=False).returncode == 0, "spark-3 lets us in")

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import boot_log, buffers, projector
-from lab.fixtures import Fleet, eventually
+from lab.fixtures import Fleet, eventually, rank_rows
 
 pytestmark = pytest.mark.story
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -175,10 +175,7 @@ def test_it_is_as_declared_and_status_names_both(playbook: Playbook) -> None:
     drift = playbook("drift.yml", *FLEET)
     assert drift.returncode == 0, drift.stdout[-3000:]
     shown = playbook("status.yml", *FLEET).stdout
-    rows = [
-        line.split()[:4] for line in shown.splitlines() if line.startswith(("pair ", "solo ", "sglang ", "trtllm "))
-    ]
-    assert rows == [
+    assert rank_rows(shown, "pair", "solo", "sglang", "trtllm") == [
         ["pair", "0", HEAD, "serving"],
         ["pair", "1", WORKER, "serving"],
         ["sglang", "0", WORKER, "serving"],
