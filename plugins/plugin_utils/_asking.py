@@ -5,6 +5,8 @@ How long it may take is the task's ``timeout``.
 """
 
 import contextlib
+import multiprocessing
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -57,7 +59,11 @@ class Asking(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
     """An action that reads its host by modules."""
 
     def answered(self, module: str, arguments: dict[str, object], variables: dict[str, object]) -> dict[str, Any]:
-        """What the module answers, in whatever form. NoAnswerError for one that takes too much memory."""
+        """What the module answers, in whatever form. NoAnswerError for one that takes too much memory, and where the
+        run has ended: its worker is in a session of its own, and would go on with its loop for nobody."""
+        run = multiprocessing.parent_process()
+        if run is not None and run.pid != os.getppid():
+            raise NoAnswerError("its run has ended")
         try:
             with bounded(MEMORY_BYTES):
                 found: dict[str, Any] = self._execute_module(module, arguments, task_vars=variables)

@@ -11,6 +11,11 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.memory im
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench import burn_in, work
 from drift_fleet import planned, state_of
 from jinja2 import Environment, StrictUndefined
+from shell import ROOT, owners_environment
 from unit.test_doctor import GROUP, PLAN, each, put
 
 Change = Callable[[dict[str, Any]], None]
@@ -209,3 +215,47 @@ def test_a_service_is_asked_until_the_minute_is_over(monkeypatch: pytest.MonkeyP
     answer = work.work(Docker("gb10-chat"), order)
     assert answer["by"] == "chat" and answer["figures"] == {"tokens_s": 50.0} and len(asked) > 1
     assert asked[0][1].isdecimal()
+
+
+# A run that is killed ------------------------------------------------------------------------------------------------
+
+MINUTES = """
+- hosts: localhost
+  gather_facts: false
+  connection: local
+  tasks:
+    - gb10.fleet.burn_in_load:
+        order: {seconds: 1, ranks: {chat: chat}, load: {}, words: [], images: [], program: ""}
+      loop: "{{ range(4) | list }}"
+      loop_control: {break_when: [minutes.rows is not defined]}
+      register: minutes
+"""
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_the_minutes_of_a_run_that_was_killed_come_to_an_end(tmp_path: Path, is_killed: bool) -> None:
+    """Ansible runs the loop in a worker with a session of its own, which neither a signal to the run's group reaches
+    nor the run's end."""
+    begun = tmp_path / "begun"
+    docker = tmp_path / "docker"
+    docker.write_text(f"#!/bin/sh\necho x >> {begun}\necho true\n")
+    docker.chmod(0o755)
+    (tmp_path / "play.yml").write_text(MINUTES)
+    own = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ANSIBLE_HOME": str(tmp_path / "home")}
+    python = f"ansible_python_interpreter={sys.executable}"
+    program = str(Path(sys.executable).with_name("ansible-playbook"))
+    words = [program, "-i", "localhost,", "-e", python, str(tmp_path / "play.yml")]
+    with subprocess.Popen(
+        words, cwd=ROOT, env=owners_environment() | own, stdout=subprocess.DEVNULL, start_new_session=True
+    ) as run:
+        until = time.monotonic() + 60
+        while not begun.exists():
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        if is_killed:
+            os.killpg(run.pid, signal.SIGKILL)
+        run.wait(60)
+    seen = -1
+    while seen != (seen := len(begun.read_text().split())):
+        time.sleep(4)
+    assert seen == (1 if is_killed else 4)
