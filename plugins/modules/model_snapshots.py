@@ -16,56 +16,11 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   models:
-    description: The models that the host must have.
+    description: The models that the host must have, as C(models) of its slice of the plan (C(StoredModel) in
+      C(module_utils/_base/slice.py)). A C(repository) and a C(source) with its C(kind) are enough.
     type: list
     elements: dict
     required: true
-    suboptions:
-      repository:
-        description: The hub's id, C(ORG/NAME), or one GGUF file of it with its further parts, C(ORG/NAME/FILE.gguf), of
-          a model that is split the first.
-        type: str
-        required: true
-      revision:
-        description:
-          - The pin, a commit of the hub. Files that say they are of another revision are refused.
-          - Without it, the hub's C(main) as it is at the first run, or for a folder one made of its content.
-        type: str
-      bytes: {description: "Size of the files where known, to check the disk before a download.", type: int}
-      source:
-        description: Where the files come from when they are not there.
-        type: dict
-        required: true
-        suboptions:
-          kind:
-            description: V(hub) downloads with C(hf); V(path) takes in a folder of the host; V(host) fetches it from
-              another host of the fleet, see O(models[].peers); V(bundle) takes in the files of a bundle.
-            type: str
-            choices: [hub, path, host, bundle]
-            required: true
-          path: {description: "The folder, plain or itself an HF cache's C(models--ORG--NAME).", type: path}
-          host: {description: The inventory name of the host that has it., type: str}
-      peers:
-        description: The hosts to fetch it from, nearest first, the last one certain to have it. The role
-          P(gb10.fleet.peer_access#role) gives access to them.
-        type: list
-        elements: dict
-        default: []
-        suboptions:
-          host: {description: "Its inventory name, which its SSH host key is pinned to.", type: str, required: true}
-          address: {description: Its address on the best network that both have., type: str, required: true}
-          port: {description: Its SSH port., type: int, default: 22}
-      lock:
-        description: The model's content in the whole fleet, as the lock beside the inventory says. Other content is
-          refused from every source.
-        type: dict
-        suboptions:
-          revision: {description: The revision that is brought where none is pinned., type: str, required: true}
-          seal:
-            description: The sha256 of its manifest, which names each file with its size and sha256.
-            type: str
-            required: true
-      renew: {description: "Take what its source gives now, although a revision is there.", type: bool, default: false}
   root: {description: C(HF_HOME) of the services on this host., type: path, default: /var/lib/gb10-fleet/hf}
   folder:
     description: Where the host keeps its notes on models, the sealed manifests among them.
@@ -77,8 +32,8 @@ options:
       removed at the end of a task that brings models, so that nothing stays after an end that nobody waits for.
     type: path
   is_renewed:
-    description: An earlier task renewed the models that other hosts fetch from here, so O(models[].renew) holds only
-      for models with O(models[].peers).
+    description: An earlier task renewed the models that other hosts fetch from here, so C(renew) holds only
+      for models with C(peers).
     type: bool
     default: false
 """
@@ -114,42 +69,19 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._base.layout import CACHES, MODELS, STATE
+from ..module_utils._base.slice import StoredModel
 from ..module_utils._base.staging import ARGUMENTS, LOCKS, Progress, held
 from ..module_utils._stores.transfer import modules
-from ..module_utils._stores.transfer.peer import PEER
 from ..module_utils._stores.transfer.places import Places
 from ..module_utils._stores.weights.hub import Hub
 from ..module_utils._stores.weights.manifest import Manifest
 from ..module_utils._stores.weights.store import DamagedError, ModelStep, ModelStore, Wanted
 
-SOURCE = {
-    "kind": {"type": "str", "choices": ["hub", "path", "host", "bundle"], "required": True},
-    "path": {"type": "path"},
-    "host": {"type": "str"},
-}
-MODEL = {
-    "repository": {"type": "str", "required": True},
-    "revision": {"type": "str"},
-    "bytes": {"type": "int"},
-    "source": {
-        "type": "dict",
-        "required": True,
-        "options": SOURCE,
-        "required_if": [("kind", "path", ["path"]), ("kind", "host", ["host"]), ("kind", "bundle", ["path"])],
-    },
-    "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
-    "lock": {
-        "type": "dict",
-        "options": {"revision": {"type": "str", "required": True}, "seal": {"type": "str", "required": True}},
-    },
-    "renew": {"type": "bool", "default": False},
-}
-
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "models": {"type": "list", "elements": "dict", "required": True, "options": MODEL},
+            "models": {"type": "list", "elements": "dict", "required": True},
             "root": {"type": "path", "default": MODELS},
             "folder": {"type": "path", "default": STATE},
             "hf": {"type": "path", "default": "hf"},
@@ -164,7 +96,8 @@ def main() -> None:
 
 def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     parameters = module.params
-    wanted = [Wanted.from_plan(one, parameters["present_hosts"]) for one in modules.entries(parameters, "models")]
+    entries = modules.entries("models", StoredModel, parameters)
+    wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in entries]
     places = Places(Path(parameters["folder"]), Path(parameters["root"]), CACHES)
     token = Path(parameters["token_file"]) if parameters["token_file"] else None
     hub = Hub(parameters["hf"], places.downloads, token)

@@ -37,7 +37,7 @@ INSIDE = {
     "_base/staging": "_base/findings _base/layout _base/own_files _base/sizes",
     "_base/plan": "_base/slice",
     "_base/ranks": "_base/plan _base/slice",
-    "_base/slice": "_base/declared_host",
+    "_base/slice": "_base/declared_host _base/typed",
     "_base/proofs": "_base/findings _base/gb10 _base/yaml_text",
     "_base/subject": "_base/declared_host _base/findings _base/gb10 _base/managed _base/place _base/plan "
     "_base/reading _base/received _base/schema _base/slice _base/worded",

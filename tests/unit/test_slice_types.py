@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def wrong(hint: Any, value: Any, place: str) -> Iterator[str]:
     """Where a value is not of a type."""
-    if get_origin(hint) is NotRequired:
+    while get_origin(hint) in (NotRequired, Annotated):
         hint = get_args(hint)[0]
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     found = [[*_of_one(kind, value, place)] for kind in kinds]

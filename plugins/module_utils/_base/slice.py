@@ -6,9 +6,10 @@ reads it, `_on_host.rank.service.Service`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired, TypedDict, final
+from typing import Annotated, Any, NotRequired, TypedDict, final
 
 from .declared_host import Registry, Running
+from .typed import Limits
 
 
 class FileEntry(TypedDict):
@@ -227,22 +228,28 @@ class SupervisorSlice(TypedDict):
 
 
 class PeerAddress(TypedDict):
+    """host: its name in the inventory, which its SSH host key is pinned to. address: on the best network of both."""
+
     host: str
     address: str
-    port: int
+    port: Annotated[int, Limits(default=22)]
+
+
+_KINDS = ["registry", "archive", "build", "hub", "path", "host", "bundle"]
 
 
 class Source(TypedDict):
-    """manifest: of an image in a bundle."""
+    """Where an image or a model comes from when it is not there. path: of an archive, a folder or a bundle's layout on
+    the host. host: which has or builds it. manifest: of an image in a bundle."""
 
-    kind: str
+    kind: Annotated[str, Limits(choices=_KINDS)]
     path: NotRequired[str]
     host: NotRequired[str]
     manifest: NotRequired[str]
 
 
 class ImageId(TypedDict):
-    digest: str | None
+    digest: Annotated[str | None, Limits(default=None)]
     identity: str
 
 
@@ -251,26 +258,57 @@ class ModelId(TypedDict):
     seal: str
 
 
+class Jobs(TypedDict):
+    """argument: the Dockerfile's, that takes the number of compilers at once, of which there are no more than most."""
+
+    argument: str | None
+    most: int
+
+
+class BuildOrder(TypedDict):
+    """What the host is given that builds an image. files: texts by name. contexts: by the Dockerfile's names. labels:
+    all that goes in. job_gib: memory of one compiler. floor_gib: what stays free. disk_gib: for Docker's images."""
+
+    files: dict[str, str]
+    target: str | None
+    contexts: dict[str, str]
+    downloads: dict[str, str]
+    arguments: dict[str, str]
+    labels: dict[str, str]
+    network: Annotated[str, Limits(choices=["none", "default"])]
+    jobs: Jobs
+    job_gib: float
+    floor_gib: float
+    disk_gib: float
+
+
+_Peers = Annotated[list[PeerAddress], Limits(default=[])]
+_Switch = Annotated[bool, Limits(default=False)]
+
+
 class StoredImage(TypedDict):
-    """lock: what it is known by."""
+    """digest: the pin, of a registry, or an archive's or the image's own. peers: hosts to fetch it from, nearest first,
+    the last one certain to have it. lock: what it is known by. renew: take what its source gives now."""
 
     reference: str
-    digest: str | None
+    digest: Annotated[str | None, Limits(default=None)]
     source: Source
-    peers: list[PeerAddress]
-    lock: ImageId | None
-    renew: bool
-    build: NotRequired[dict[str, Any]]
+    peers: _Peers
+    lock: Annotated[ImageId | None, Limits(default=None)]
+    renew: _Switch
+    build: NotRequired[BuildOrder]
 
 
 class StoredModel(TypedDict):
+    """repository: ORG/NAME, or a file of it, ORG/NAME/FILE.gguf. revision: the pin. peers, lock, renew: of an image."""
+
     repository: str
-    revision: str | None
-    bytes: int | None
+    revision: Annotated[str | None, Limits(default=None)]
+    bytes: Annotated[int | None, Limits(default=None)]
     source: Source
-    peers: list[PeerAddress]
-    lock: ModelId | None
-    renew: bool
+    peers: _Peers
+    lock: Annotated[ModelId | None, Limits(default=None)]
+    renew: _Switch
 
 
 class Access(TypedDict):

@@ -18,6 +18,7 @@ from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
 from ..._base.schema import check
+from ..._base.slice import BuildOrder
 from .dockerfile import read_dockerfile
 
 DOCKERFILE = "Dockerfile"
@@ -66,7 +67,7 @@ class Build:
         return f"{_REPOSITORY}/{self.name}:{digest[:_TAG_DIGITS]}"
 
     @property
-    def order(self) -> dict[str, Any]:
+    def order(self) -> BuildOrder:
         """What the host is given that builds it."""
         data = self.data
         pinned = {name: f"docker-image://{name}@{digest}" for name, digest in data["bases"].items()}

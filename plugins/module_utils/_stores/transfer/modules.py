@@ -5,8 +5,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..._base.findings import FleetError
+from ..._base.findings import FleetError, refusal
+from ..._base.place import Place
+from ..._base.schema import check
 from ..._base.staging import Progress, in_the_way
+from ..._base.typed import spec_of
 
 
 def run(module: Any, prune: Callable[[Any], list[Any]], line: Callable[[Any], str]) -> None:
@@ -33,9 +36,17 @@ def bring(module: Any, converge: Callable[[Any, Progress], dict[str, Any]], fold
     module.exit_json(**result)
 
 
-def entries(parameters: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
-    """What is wanted. What an earlier task has renewed on the host that others fetch from is renewed no second time."""
+def entries(kind: str, form: type, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is wanted. What an earlier task has renewed on the host that others fetch from is renewed no second time.
+
+    form: of an entry, its type in the slice of the plan.
+    """
+    wanted, findings = check({"type": "list", "elements": spec_of(form)}, parameters[kind], kind)
+    if findings:
+        raise FleetError(*findings)
+    for index, entry in enumerate(wanted):
+        if entry["source"]["kind"] in ("archive", "path", "bundle") and "path" not in entry["source"]:
+            place = Place(variable=kind).below(index, "source", "path")
+            raise refusal("schema-required", place, found="missing", expected="a path on the host")
     is_renewed = parameters["is_renewed"]
-    return [
-        {**entry, "renew": entry["renew"] and not (is_renewed and not entry["peers"])} for entry in parameters[kind]
-    ]
+    return [{**entry, "renew": entry["renew"] and not (is_renewed and not entry["peers"])} for entry in wanted]

@@ -36,12 +36,6 @@ _HEADS: Spec = {
 }
 # How long ssh gets to report why it ended.
 _LAST_WORDS_SECONDS = 2
-# A peer in the plan, as Ansible's argument specs have it.
-PEER = {
-    "host": {"type": "str", "required": True},
-    "address": {"type": "str", "required": True},
-    "port": {"type": "int", "default": 22},
-}
 
 
 @dataclass(frozen=True)
