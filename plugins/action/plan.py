@@ -24,7 +24,7 @@ from ..module_utils._base.slice import GatewaySlice
 from ..module_utils._engines.observed import FOLDER
 from ..module_utils._engines.tracing.declared import headers_problems
 from ..module_utils._operations.bundle.check import plan_from
-from ..module_utils._operations.drift.managed import managed_files
+from ..module_utils._operations.escrow import authorities, secrets_of
 from ..module_utils._operations.pull.published import MOST_BYTES, checked
 from ..module_utils._operations.verify.artifact import of_plan
 from ..module_utils._plan.choice import (
@@ -69,7 +69,7 @@ class ActionModule(OnController, Planning):
         findings = [{**item, "place": located(item, raw, folder)} for item in [*twice, *concerning(plan, hosts)]]
         services, problems = choose(plan, options["scope"], options["service"])
         of_files = [*self._encrypted_keys(plan, services), *self._certificates(plan, services)]
-        of_files += [*_hub_tokens(variables["hostvars"], hosts), *of_bundle, *secrets_in_git(_secrets_of(plan))]
+        of_files += [*_hub_tokens(variables["hostvars"], hosts), *of_bundle, *secrets_in_git(secrets_of(plan))]
         findings += [{**file.as_dict(), "hosts": []} for file in of_files]
         problems += [*declared_and_retired(plan, options["retire"]), *retried(plan, options["retry"])]
         split = [*split_by_limit(plan, services, hosts, options["service"])]
@@ -135,7 +135,7 @@ class ActionModule(OnController, Planning):
     def _certificates(self, plan: Plan, services: list[str]) -> Iterator[Finding]:
         """What is wrong with certificates today, before any host is changed; a run renews those of the local CA."""
         now = datetime.now(UTC)
-        for ca in sorted(_authorities(plan)):
+        for ca in sorted(authorities(plan)):
             yield from ca_problems(Path(ca), now)
         shown = [(Place(service=name), head_of(plan, name)["tls"]) for name in services]
         if gateway := _gateway(plan):
@@ -205,18 +205,6 @@ def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:
     return [
         item for file in files for item in secret_file(Place(thing="model_store_token_file"), file, "the hub's token")
     ]
-
-
-def _secrets_of(plan: Plan) -> set[str]:
-    """The files of this machine that hosts' secrets are made of, and the local CA's key."""
-    found = {
-        file.source for mine in plan["hosts"].values() for file in managed_files(mine) if file.secret and file.source
-    }
-    return found | {str(Path(source).with_suffix(".key")) for source in _authorities(plan)}
-
-
-def _authorities(plan: Plan) -> set[str]:
-    return {source for host in plan["hosts"].values() if (source := host["tls"]["source"])}
 
 
 def _gateway(plan: Plan) -> GatewaySlice:

@@ -12,9 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import Managed, keyed
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.tracing.declared import headers_text
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.recover import (
     copies,
@@ -77,6 +79,23 @@ def test_a_key_is_found_in_whatever_its_engine_reads(form: str) -> None:
     file = Managed("/x", "file", source="/y", rendered=keyed(form))
     assert source_text(file, file.rendered(f"{ANNA}\n")).strip() == ANNA
     assert source_text(file, "nothing of it") == "" or form == "%t"
+
+
+@pytest.mark.parametrize("sent", ["Authorization: Bearer ey.J=h%b, c", "authorization: Bearer x\nx-team: a b"])
+def test_the_key_for_spans_comes_back_from_its_headers(sent: str) -> None:
+    file = Managed("/x", "file", source="/y.spans", rendered=headers_text)
+    back = source_text(file, headers_text(sent))
+    assert back
+    assert headers_text(back) == headers_text(sent)
+    assert source_text(file, "no headers") == ""
+
+
+def test_no_folder_of_the_owner_is_hidden_from_git() -> None:
+    """A key may lie beside the inventory itself: a .gitignore there would hide all of it."""
+    playbook = (Path(__file__).parents[2] / "playbooks" / "recover.yml").read_text("utf-8")
+    tasks = {task["name"]: task for task in yaml.safe_load(playbook)[0]["tasks"][-1]["block"]}
+    assert "reject('exists')" in tasks["Make the folders"]["loop"]
+    assert tasks["Keep them out of git"]["loop"] == "{{ __recover_made.results }}"
 
 
 @pytest.fixture

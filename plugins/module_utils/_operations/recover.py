@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
+from urllib.parse import unquote
 
 from .._base import worded
 from .._base.managed import Managed
@@ -59,7 +60,9 @@ def source_text(file: Managed, there: str) -> str:
 
     there: the file of the host. A guess counts only if the host's file can be made from it again.
     """
-    for guess in (there, *_WORD.findall(there), clients_file(there)):
+    headers = (line.partition("=") for line in there.strip().split(","))
+    sent = "\n".join(f"{unquote(name)}: {unquote(value)}" for name, _equals, value in headers)
+    for guess in (there, *_WORD.findall(there), clients_file(there), sent):
         with contextlib.suppress(ValueError, LookupError):
             if guess.strip() and file.rendered(guess) == there:
                 return f"{guess.strip()}\n"

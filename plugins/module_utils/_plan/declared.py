@@ -42,7 +42,7 @@ _OF_THE_FLEET = (
 # Of the fleet, of a host, of a run (extra variables).
 VARIABLES = (
     *(*_OF_THE_FLEET, "fleet_recipe_dirs", RECIPE_SOURCES),
-    *("fleet_name", "fleet_host", "fleet_lock_file", "fleet_plan_format"),
+    *("fleet_name", "fleet_host", "fleet_lock_file", "fleet_plan_format", "fleet_escrow"),
 )
 # How like ours the parts of a name are that is taken for a slip, by difflib.
 _NEAR = 0.8
@@ -56,6 +56,7 @@ _OPTIONS = tuple(
     for name in ("bundle", "explain", "format", "partial", "relock", "retire", "scope", "service", "show")
 )
 
+ESCROW = forms("escrow")["escrow"]
 NAME: Spec = {"type": "str", "pattern": "[A-Za-z0-9][A-Za-z0-9._-]{0,60}", "expected": "a name of letters, 0-9 and ._-"}
 
 _HOST = forms("host", flags=FLAGS, environment=ENVIRONMENT)["host"]
@@ -89,7 +90,8 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     """
     findings = [*_unknown_variables(inventory), *_no_services(inventory)]
     folder, hosts = Path(inventory["folder"]), _hosts(inventory, findings)
-    written = {key: _of_the_fleet(key, inventory, findings) for key in ("fleet_name", RECIPE_SOURCES, *_OF_THE_FLEET)}
+    named = ("fleet_name", "fleet_escrow", RECIPE_SOURCES, *_OF_THE_FLEET)
+    written = {key: _of_the_fleet(key, inventory, findings) for key in named}
     closed, drift = _firewall(written["fleet_firewall"], findings), _drift(written["fleet_drift"], findings)
     name, problems = check(NAME, _written_or(written["fleet_name"], _folder_name(folder)), Place(variable="fleet_name"))
     tls, wrong = check(TLS, _written_or(written["fleet_tls"], NONE), Place(variable="fleet_tls"))
@@ -99,6 +101,7 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     encrypted = [*(service["tls"] for service in services.values()), *(claims.tls for claims in fleet.claims)]
     ca = authority(folder) if any(certificate and certificate["ca"] for certificate in encrypted) else None
     findings += [*problems, *wrong, *unusable, *refused, *read_sources_of(written[RECIPE_SOURCES])[1]]
+    findings += check(ESCROW, _written_or(written["fleet_escrow"], []), Place(variable="fleet_escrow"))[1]
     return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, fleet), findings
 
 

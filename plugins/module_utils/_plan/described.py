@@ -19,7 +19,7 @@ from .._subjects.fabric.spec import FABRIC
 from .._subjects.firewall.plan import FLEET
 from .._subjects.registry import FLEET_SUBJECTS
 from .._subjects.tls.declared import TLS
-from .declared import HOST, NAME
+from .declared import ESCROW, HOST, NAME
 from .declared_services import SERVICE, SERVICES
 from .drift import DRIFT
 
@@ -50,6 +50,7 @@ def inventory_spec() -> Spec:
         services={**SERVICES, "values": SERVICE},
         inventory_name=NAME,
         recipe_sources=SOURCES,
+        escrow=ESCROW,
         **own,
         **fleet,
     )["inventory"]

@@ -1,0 +1,99 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A site over time: its control machine is lost, a release of ours comes, and two people change it. A replica, a group
+of two and a gateway serve meanwhile, and every answer is counted.
+
+Real: git, age, Ansible, Docker, HAProxy, the supervisors, the requests. Imitated: vLLM (the stand-in). Needs age.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from lab.fixtures import eventually
+from lab.vllm import images
+
+from .owner import Owner, owner_of
+from .test_flow import DECLARED
+from .test_services import CLIENT, KEY, load, served
+
+pytestmark = pytest.mark.story
+ESCROW = "escrow.key"
+
+
+def git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), "-c", "user.name=anna", "-c", "user.email=anna@example.com", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
+    share = images.default_directory()
+    images.ensure_model("tiny", share)
+    images.ensure_image(images.STAND_IN, share)
+    place = Path(tmp_path_factory.mktemp("time"))
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place / ESCROW)], check=True)
+    declared = {**DECLARED, "fleet_name": "home", "fleet_escrow": [(place / f"{ESCROW}.pub").read_text().strip()]}
+    with owner_of(place, declared, f"{share}:/srv/lab", docker=True) as made:
+        (made.folder / "secrets").mkdir()
+        for name, text in (("services", f"{KEY}\n"), ("clients.yml", f"anna: {CLIENT}\n"), (".gitignore", "*\n")):
+            (made.folder / "secrets" / name).write_text(text)
+            (made.folder / "secrets" / name).chmod(0o600)
+        assert made.play("site.yml").returncode == 0
+        git(made.folder, "init", "-q")
+        git(made.folder, "add", "-A")
+        git(made.folder, "commit", "-q", "-m", "converged")
+        yield made
+
+
+def clone(owner: Owner, name: str) -> None:
+    """A new control machine, with what git has. The old one is gone."""
+    place = owner.folder.parent / name
+    git(owner.folder.parent, "clone", "-q", str(owner.folder), str(place))
+    shutil.rmtree(owner.folder)
+    owner.folder = place
+
+
+def test_git_alone_brings_everything_back(owner: Owner) -> None:
+    kept = git(owner.folder, "ls-files").split()
+    print("git has", kept)
+    assert ".fleet/escrow.age" in kept and not [name for name in kept if "secrets/" in name or "/keys/" in name]
+    identity = f"identity={owner.folder.parent / ESCROW}"
+    with load(owner, "tiny") as tiny, load(owner, "pair") as pair:
+        clone(owner, "second")
+        assert owner.play("site.yml", "--check").returncode != 0
+        assert owner.play("playbooks/recover.yml", "-e", identity).returncode == 0
+        done = owner.play("site.yml")
+        assert done.returncode == 0 and "changed=0" in done.stdout and "recovered" not in done.stdout
+        assert (owner.folder / "secrets" / "clients.yml").read_text() == f"anna: {CLIENT}\n"
+    served(tiny)
+    served(pair)
+    with load(owner, "tiny") as answers:
+        eventually(lambda: len(answers) > 2, "the first old client asks, and is answered")
+    served(answers)
+    assert owner.play("playbooks/escrow.yml").returncode == 0
+    assert git(owner.folder, "status", "--porcelain", ".fleet/escrow.age") == ""
+
+
+def test_hosts_bring_back_what_clients_need(owner: Owner) -> None:
+    with load(owner, "tiny") as tiny:
+        clone(owner, "third")
+        (owner.folder / ".fleet" / "escrow.age").unlink()
+        assert owner.play("playbooks/recover.yml").returncode == 0
+        assert "anna: sha256:" in (owner.folder / "secrets" / "clients.yml").read_text().replace('"', "")
+        assert (
+            owner.play(
+                "site.yml", "-e", yaml.safe_dump({"fleet_escrow": []}, default_flow_style=True).strip()
+            ).returncode
+            == 0
+        )
+    served(tiny)
+    with load(owner, "tiny") as answers:
+        eventually(lambda: len(answers) > 2, "the old client's key still opens the gateway")
+    served(answers)
