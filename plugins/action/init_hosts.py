@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.init_hosts: from nothing to machines that let this account in. It changes none of them."""
 
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -24,6 +25,8 @@ _NOBODY = (
     "it may be in another network (guest Wi-Fi) or still update after its first boot, and WSL passes no question on; "
     f"give what you have: {_NAME_THEM}"
 )
+# What people type for ssh, or into a browser.
+_TYPED = re.compile(r"(?:\w{1,8}://)?(?:([\w.-]{1,64})@)?\[?([\w.:-]{1,253}?)\]?(:\d{1,5})?/?")
 
 
 class ActionModule(OnController):
@@ -88,7 +91,12 @@ def _named(hosts: Iterable[str]) -> list[str]:
     names = [(word, host_name(word)) for word in hosts if word.strip()]
     for word, name in names:
         if not name:
-            raise AnsibleActionFail(f"host: {word!a} is no host's name or address; {_NAME_THEM}")
+            seen = _TYPED.fullmatch(word.strip())
+            parts = seen.groups("") if seen and host_name(seen[2]) else ("", "", "")
+            remedy = f"write -e host={host_name(parts[1])}" if parts[1] else _NAME_THEM
+            remedy += f" -e user={parts[0]}" if parts[0] else ""
+            remedy += "; its port stands in ~/.ssh/config" if parts[2] else ""
+            raise AnsibleActionFail(f"host: {word!a} is no host's name or address; {remedy}")
     return [name for _word, name in names]
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.action import init_hosts
 from ansible_collections.gb10.fleet.plugins.action.init import account_of, read_hosts
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import checked, one_line
@@ -150,15 +151,10 @@ def serving_of(shown: dict[str, Any]) -> list[dict[str, Any]]:
             }
 
     def run(words: list[str]) -> tuple[int, str, str]:
-        if words[1] == "diff":
-            return 0, changed[words[2]], ""
-        return (
-            0,
-            json.dumps(
-                [(images if words[1] == "image" else docker)[key] for key in words if key in {**images, **docker}]
-            ),
-            "",
-        )
+        if "diff" in words:
+            return 0, changed[words[-1]], ""
+        shown = images if "image" in words else docker
+        return 0, json.dumps([shown[key] for key in words if key in {**images, **docker}]), ""
 
     with tempfile.TemporaryDirectory() as folder:
         for name, text in shown.get("units", {}).items():
@@ -293,6 +289,7 @@ def test_a_failed_login_has_a_sentence_with_its_remedy(name: str) -> None:
     found = refused(name, "anna", case["words"], one_line)
     assert found.why.startswith(f"{name}: ") and "\n" not in found.why and found.why.isprintable()
     assert [words for words in case["sentence"] if words not in found.why] == []
+    assert [words for words in case.get("never", ()) if words in found.why] == []
     assert found.unknown_key == case.get("unknown_key", False)
 
 
@@ -498,6 +495,8 @@ def test_other_spellings_of_a_start_are_read_alike(
     assert {key: {**image, **one.service}.get(key) for key in gives} == gives
 
 
+OWN_PODMAN = "runuser -u anna -- env XDG_RUNTIME_DIR=/run/user/1000 podman"
+OWN_DOCKER = "docker -H unix:///run/user/1000/docker.sock"
 FOLDERS = {"/srv/loras": "/loras", "/srv/files": "/files"}
 GIVEN = {"name": "v", "image": "vllm/vllm-openai:v0.28.0", "binds": FOLDERS}
 COMPOSED = {"com.docker.compose.project": "llm", "com.docker.compose.service": "vllm",
@@ -528,9 +527,29 @@ OWN_SPELLINGS: dict[str, tuple[dict[str, Any], dict[str, Any] | str]] = {
         {"command": VLLM, "container": {**IN_COMPOSE, "restart": "always"}},
         {"end": "sudo docker update --restart=no llm-vllm-1 && sudo docker stop llm-vllm-1"}),
     "a container of Podman": ({"command": VLLM, "container": GIVEN, "by": "podman"}, {"end": "sudo podman stop v"}),
-    "an account's own Podman": ({"command": VLLM, "container": GIVEN, "by": "podman", "hidden": True},
-        {"end": f"podman stop {0:012}"}),
-    "a pod": ({"command": VLLM, "container": GIVEN, "by": ""}, {"end": "end it where it was started"}),
+    "an account's own Podman": ({"command": VLLM, "container": GIVEN, "by": OWN_PODMAN},
+        {"end": f"sudo {OWN_PODMAN} stop v", "reference": "vllm/vllm-openai:v0.28.0"}),
+    "an account's own Docker": ({"command": VLLM, "container": {**GIVEN, "restart": "always"}, "by": OWN_DOCKER},
+        {"end": f"sudo {OWN_DOCKER} update --restart=no v && sudo {OWN_DOCKER} stop v"}),
+    "a container that Docker does not show": ({"command": VLLM, "container": GIVEN, "hidden": True},
+        "its image and port are not known"),
+    "a pod": ({"command": VLLM, "container": GIVEN, "by": ""}, "as of Kubernetes"),
+    "code of the host over the image's": (
+        {"command": VLLM, "container": {**GIVEN, "binds": {
+            "/srv/p/worker.py": "/usr/local/lib/python3.12/dist-packages/vllm/worker.py", "/home/a/x.sh": "/serve.sh",
+            "/home/a/site custom.py": "/usr/lib/python3.12/sitecustomize.py", "/home/a/.cache": "/root/.cache"}}},
+        {"mounts": [{"source": "/srv/p/worker.py", "read_only": True,
+                     "target": "/usr/local/lib/python3.12/dist-packages/vllm/worker.py"}],
+         "note": "/srv/p/worker.py over /usr/local/lib/python3.12/dist-packages/vllm/worker.py"}),
+    "a name with a blank": ({"command": f"{VLLM} --served-model-name 'Qwen3 8B:FP8'"},
+        {"served_name": "Qwen3 8B:FP8", "never": "further names"}),
+    "a list as JSON": ({"command": f"""{VLLM} --allowed-origins '["*"]'"""}, {"flags": {"allowed-origins": '["*"]'}}),
+    "a path of a proxy": ({"command": f"{VLLM} --root-path /llm"},
+        {"flags": {"root-path": "/llm"}, "never": "a plan refuses"}),
+    "weights of ModelScope": ({"command": VLLM, "container": {**GIVEN, "env": ["VLLM_USE_MODELSCOPE=True"]}},
+        {"env": {}, "note": "of ModelScope", "never": "a plan refuses"}),
+    "a size of a GGUF": ({"command": "vllm serve a/b-GGUF:Q4_K_M"}, "write model: a/b-GGUF:Q4_K_M in a service"),
+    "a bucket": ({"command": "vllm serve s3://models/qwen"}, "neither of the hub nor a folder"),
     "a unit": ({"command": VLLM, "unit": "chat.service"}, {"end": "sudo systemctl disable --now chat.service"}),
     "a person's own unit": ({"command": VLLM, "unit": "chat.service", "manager": "anna"},
         {"end": "sudo systemctl --user -M anna@ disable --now chat.service"}),
@@ -693,6 +712,10 @@ def test_a_container_of_a_unit_is_ended_by_its_unit(tmp_path: Path) -> None:
         (4, "/user.slice/user-1000.slice/user@1000.service/app.slice/run-p4.scope"),
         (5, f"/machine.slice/libpod-{key}.scope"),
         (6, f"/kubepods.slice/kubepods-burstable.slice/cri-containerd-{key}.scope"),
+        (7, f"/system.slice/k3s.service/kubepods/burstable/cri-containerd-{key}"),
+        (8, f"/user.slice/user-0.slice/user@0.service/user.slice/libpod-{key}.scope/container"),
+        (9, f"/user.slice/user-0.slice/user@0.service/app.slice/docker-{key}.scope"),
+        (10, f"/user.slice/user-99999.slice/user@99999.service/app.slice/docker-{key}.scope"),
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -701,8 +724,10 @@ def test_a_container_of_a_unit_is_ended_by_its_unit(tmp_path: Path) -> None:
         (folder / "statm").write_text("1 1 1")
     found = {(one.by, one.unit, bool(one.manager)) for one in processes(tmp_path)}
     assert found == {
-        ("docker", "chat.service", False),
+        ("podman", "chat.service", False),
         ("docker", "", False),
+        (OWN_DOCKER.replace("1000", "0"), "", False),
+        (OWN_PODMAN.replace("1000", "0").replace("anna", "root"), "", False),
         ("docker", "mine.service", True),
         ("podman", "", False),
         ("", "", False),
@@ -804,6 +829,27 @@ def test_weights_are_found_in_the_cache_that_the_container_sees(tmp_path: Path) 
     assert _weights([inside], mounts, {}, "/root") == (str(model), commit)
 
 
+@pytest.mark.parametrize(
+    ("words", "env", "hub"),
+    [
+        (["--download-dir", "/models"], {"HF_HOME": "/x"}, "models"),
+        (["--download-dir=/models"], {"HF_HUB_CACHE": "/x"}, "models"),
+        ([], {"HUGGINGFACE_HUB_CACHE": "/models"}, "models"),
+        ([], {"XDG_CACHE_HOME": "/cache"}, "cache/huggingface/hub"),
+        ([], {"HOME": "/home/vllm"}, "home/vllm/.cache/huggingface/hub"),
+    ],
+)
+def test_weights_are_found_where_the_engine_puts_them(
+    tmp_path: Path, words: list[str], env: dict[str, str], hub: str
+) -> None:
+    model = tmp_path / hub / "models--a--b"
+    (model / "snapshots" / ("c" * 40)).mkdir(parents=True)
+    (model / "refs").mkdir()
+    (model / "refs/main").write_text("c" * 40)
+    mounts = [(str(tmp_path / name), f"/{name}") for name in ("models", "cache", "home/vllm")]
+    assert _weights(["a/b", *words], mounts, env, "/root") == (str(model), "c" * 40)
+
+
 def test_networks_are_those_of_routes() -> None:
     routes = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
     routes += "eth0 00000000 0101A8C0 3 0 0 0 00000000 0 0 0\n"
@@ -858,6 +904,26 @@ def test_the_spark_itself_is_reached_without_ssh(
     monkeypatch.setattr(init_hosts, "log_in_here", lambda: Login(True, "spark-3f1c", "4c:bb:47:1a:3f:1c", False))
     monkeypatch.setattr(init_hosts, "own_addresses", lambda: ["192.168.1.40"])
     assert [one.name for one in init_hosts._found(named)] == found
+
+
+@pytest.mark.parametrize(
+    ("typed", "remedy"),
+    [
+        ("anna@spark-3f1c.local", "write -e host=spark-3f1c.local -e user=anna"),
+        ("spark.local:2222", "write -e host=spark.local; its port stands in ~/.ssh/config"),
+        ("ssh://anna@192.168.1.40:22/", "write -e host=192.168.1.40 -e user=anna; its port stands in ~/.ssh/config"),
+        ("[2001:db8::5]", "write -e host=2001:db8::5"),
+        ("http://spark.local/", "write -e host=spark.local"),
+        ("-oProxyCommand=x", "-e host=192.168.1.40,spark-3f1c.local"),
+        ("spark-[1:3]", "-e host=192.168.1.40,spark-3f1c.local"),
+        ("a b", "-e host=192.168.1.40,spark-3f1c.local"),
+        ("x" * 5000, "-e host=192.168.1.40,spark-3f1c.local"),
+    ],
+)
+def test_what_is_typed_for_ssh_is_refused_with_what_to_type_here(typed: str, remedy: str) -> None:
+    with pytest.raises(AnsibleActionFail) as refusal:
+        init_hosts._named([typed])
+    assert str(refusal.value).endswith(f"is no host's name or address; {remedy}") or remedy in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -943,6 +1009,38 @@ def test_what_a_router_starts_is_no_server_of_its_own(tmp_path: Path, parent: st
     assert [one for one in read_by_hand(tmp_path, rows) if model_of(one["words"])] == []
 
 
+@pytest.mark.parametrize(("parent", "is_left"), [("/usr/bin/llama-swap -config /app/x", True), ("bash /x.sh", False)])
+def test_a_container_that_a_router_started_is_its(tmp_path: Path, parent: str, is_left: bool) -> None:
+    """llama-swap starts docker run, whose container is below no process of its own."""
+    (tmp_path / "units").mkdir()
+    rows = {
+        3: {"words": parent, "group": "/user.slice/user-0.slice/user@0.service/app.slice/swap.service"},
+        4: {"words": "docker run --rm --name vllm-1 x", "parent": 3,
+            "group": "/user.slice/user-0.slice/user@0.service/app.slice/swap.service"},
+        5: {"words": "vllm serve a/b --port 5800", "group": f"/docker/{'a' * 64}"},
+    }  # fmt: skip
+    shown = [{"Id": "a" * 64, "Name": "/vllm-1", "Image": "i", "HostConfig": {"NetworkMode": "container:swap"}}]
+
+    def run(words: list[str]) -> tuple[int, str, str]:
+        return 0, json.dumps([{"Id": "i"}] if "image" in words else shown), ""
+
+    found = read_serving(run, processes(proc_of(tmp_path, rows)), tmp_path / "units", lambda _at: "")
+    assert [one["ends"] for one in found] == (
+        [] if is_left else ["sudo systemctl --user -M root@ disable --now swap.service"]
+    )
+
+
+def test_a_server_of_an_account_that_a_container_alone_knows_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_number: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    [found] = read_by_hand(tmp_path, {5: {"words": "vllm serve a/b"}})
+    assert found["engine"] == "vllm" and found["folder"] == ""
+
+
 def test_variables_of_a_start_by_hand_go_over_and_its_secrets_do_not(tmp_path: Path) -> None:
     env = ["VLLM_ATTENTION_BACKEND=FLASHINFER", "HF_TOKEN=hf_0123456789abcdef", "CUDA_HOME=/usr/local/cuda", "LANG=C"]
     [found] = read_by_hand(tmp_path, {5: {"words": "vllm serve a/b", "env": env}})
@@ -994,14 +1092,17 @@ def test_what_holds_the_gpu_is_named_with_what_it_holds(tmp_path: Path) -> None:
         9: {"words": "ray::RayWorkerWrapper", "group": container},
         10: {"words": "/usr/bin/gnome-shell"},
         11: {"words": "/home/anna/.lmstudio/llmster/0.0.2/llmster"},
+        12: {"words": "/usr/bin/python3 /opt/nim/llm/start_server.py"},
+        13: {"words": "VLLM::EngineCore", "parent": 12},
     }
-    gpu = "3, 300\n4, 40000\n5, 20000\n6, 2000\n8, 90000\n9, 90000\n10, 200\n99, 90000\n77, [N/A]\n"
+    gpu = "3, 300\n4, 40000\n5, 20000\n6, 2000\n8, 90000\n9, 90000\n10, 200\n13, 60000\n99, 90000\n77, [N/A]\n"
     held = beside(processes(proc_of(tmp_path, rows)), lambda _words: (0, gpu, ""))
     assert {name: kib >> 20 for name, kib in held.items()} == {
         "ollama": 39,
         "ComfyUI": 19,
         "jupyterlab": 1,
         "llmster": 0,
+        "start_server": 58,
     }
     assert beside(processes(tmp_path / "proc"), silent)["ollama"] > 0
 

@@ -61,6 +61,7 @@ THE_GATEWAY = {"titan": {"our_units": [{"unit": layout.GATEWAY_UNIT, "inventory"
         (former("old"), {"retire": ["old"]}, (), "ordered", "warning", "will be removed: its unit"),
         (former("pair"), {}, (), "moved", "warning", "it is declared on spark-2, spark-3"),
         (on_titan("theirs", "home"), {"retire": ["theirs"]}, (), "foreign", "warning", "left alone"),
+        (on_titan("theirs", "home"), {"shown": True}, (), "foreign", None, ""),  # try names it itself
         (on_titan("theirs", "home", ranks=2), {}, (), "joined", "error", "write fleet_name: home"),
         (on_titan("chat", "home"), {}, (), "taken", "error", "write fleet_name: home"),
         # the gateway, as any service
@@ -82,7 +83,7 @@ def test_what_becomes_of_it(
     found = undeclared(states["titan"]["our_units"] or (), "titan", about | {"alive": hosts})
     assert [one.fate for one in found] == ([fate] if fate else [])
     found = {wanted: undeclared_services(states, about, hosts, wanted) for wanted in ("error", "warning")}
-    assert [wanted for wanted, sentences in found.items() if sentences] == ([severity] if fate else [])
+    assert [wanted for wanted, sentences in found.items() if sentences] == ([severity] if severity else [])
     assert words in " ".join(found["error"] + found["warning"])
     assert undeclared_services(states, {}, hosts) == []  # stage.yml decides nothing over them
 

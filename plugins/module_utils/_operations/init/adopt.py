@@ -103,11 +103,14 @@ def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
         ("uds", "uds" in options),
         ("own-port", _first(options, "port") == "0"),
         ("deep", any(map(_is_deep, serving["words"]))),
+        ("hidden", serving["hidden"]),
         ("template", any(re.search(r"\{[{%#]", text) for text in texts)),
         ("engine", serving["engine"] not in _START),
         ("config", not model and "config" in options),
         ("variables", not model and variables),
         ("no-model", not model),
+        ("elsewhere", "://" in model),
+        ("quantized", re.fullmatch(r"[\w.-]+/[\w.-]+:[\w.-]+", model) and not _repository(serving, model)),
         ("file", not _repository(serving, model) and model.endswith(".gguf")),
         ("folder", not _repository(serving, model)),
     )
@@ -218,7 +221,7 @@ def _adopt(
     flags.pop("download-dir", None)  # the plan has a store
     flags.pop("served-model-name", None)
     names: Any = next((options[name] for name in _NAMES if name in options), [])
-    names = names if isinstance(names, list) else str(names).split("," if "alias" in options else None)
+    names = names if isinstance(names, list) else str(names).split(",") if "alias" in options else [names]
     workload = {ours: flags.pop(theirs) for theirs, ours in _SIZES.items() if theirs in flags}
     fixed = _first(options, "kv-cache-memory-bytes")
     pool = int(fixed) if re.fullmatch(r"\d{1,15}", fixed) else quantity(fixed) or 0
@@ -226,6 +229,9 @@ def _adopt(
     env = {key: value for key, value in imported["env"].items() if not (_NETWORK.fullmatch(key))}
     port, listen = _port(serving, options)
     notes = [*sentences]
+    if scope := [name for name in env if name.endswith("_USE_MODELSCOPE")]:
+        is_scope = str(env.pop(scope[0])).lower() in ("1", "true")
+        notes += [_WORDS["modelscope"].format(repository=repository)] if is_scope else []
     release = imported["image"]["release"] or ""
     if imported["image"]["family"] == "upstream" and imported["engine"] == "vllm" and release in load().releases:
         idle = sorted({name for name in env if name.startswith("VLLM_")} - {*load().release(release).variables})
@@ -234,7 +240,9 @@ def _adopt(
     adapters = ENGINES[imported["engine"]].adapters(flags)
     own_files = [path for path in serving["paths"] if path in json.dumps(flags)]
     imported["mounts"] = [
-        {"source": path, "target": path, "read_only": True} for path in own_files if path not in adapters
+        {"source": source, "target": target, "read_only": True}
+        for target, source in [*zip(own_files, own_files, strict=True), *serving["over"].items()]
+        if target not in adapters
     ]
     recipe, own, differs = _recipe(imported, flags, env, repository, hosts, library, notes)
     image = _image(serving, hosts, own, imported["image"]["release"], recipe is None, notes)
@@ -371,6 +379,7 @@ def _of_start(serving: Serving, names: Sequence[str]) -> Iterator[str]:
         ("options", "config" in options),
         ("unpublished", serving["closed"] and inside not in serving["published"]),
         ("changed", serving["changed"]),
+        ("over", serving["over"]),
         ("key", keys),
         ("no-key", not keys),
         ("secrets", others),
@@ -383,6 +392,7 @@ def _of_start(serving: Serving, names: Sequence[str]) -> Iterator[str]:
         "others": ", ".join(others),
     }
     words |= {"number": str(len(serving["changed"])), "changed": ", ".join(serving["changed"][:3])}
+    words["over"] = ", ".join(f"{source} over {target}" for target, source in [*serving["over"].items()][:3])
     yield from (_WORDS[name].format(**words) for name, holds in rows if holds)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..._base.gb10 import data_table
+from ..._base.received import one_line
 from .find import host_name, own_name
 
 # The GPU of a GB10, in all makers' machines. Names prove nothing: owners change them.
@@ -74,6 +75,11 @@ def problem(name: str, user: str, words: str) -> tuple[str, str] | None:
         )
     if re.search(_NEW_KEY, words):
         return "nobody has compared its host key", f"run ssh {user}@{name} once, and compare it"
+    for pattern, found, remedy in _HOW:
+        if seen := re.search(pattern, words[-_MOST:], re.MULTILINE):
+            named = {key: one_line(value or "", 200) for key, value in seen.groupdict().items()}
+            at = {"name": name, "user": user, **named}
+            return found.format(**at), remedy.format(**at)
     if "Permission denied" in words:
         of_words = re.search(r"(\S{1,64})@\S+: Permission denied", words)
         who = host_name(of_words[1]) if of_words else ""
@@ -83,9 +89,10 @@ def problem(name: str, user: str, words: str) -> tuple[str, str] | None:
             remedy = f"ssh-copy-id {user}@{name} brings your key there (it asks for the password once)"
         return (
             f"it lets nobody called {user} in by a key of yours",
-            f"{remedy}; does your account there have another name? Name it: a Spark has the account of its first boot",
+            f"{remedy}; a key with a passphrase needs ssh-add first; does your account there have another name? Name it: a "
+            "Spark has the account of its first boot",
         )
-    return next(((found, remedy) for pattern, found, remedy in _HOW if re.search(pattern, words)), None)
+    return None
 
 
 def refused(name: str, user: str, words: str, line: Callable[[str], str]) -> Refused:
@@ -93,6 +100,6 @@ def refused(name: str, user: str, words: str, line: Callable[[str], str]) -> Ref
     last = [one for one in words.splitlines() if one.strip()]
     unknown = line(last[-1]) if last else "it answered what no Spark does"
     found, remedy = problem(name, user, words) or (unknown, f"see what ssh {user}@{name} answers")
-    of_user = "; write -e user=NAME" if "Permission denied" in words else ""
+    of_user = "; write -e user=NAME" if "called" in found else ""
     changed = "IDENTIFICATION HAS CHANGED" in words
     return Refused(f"{name}: {found}; {remedy}{of_user}", bool(re.search(_NEW_KEY, words)) and not changed)

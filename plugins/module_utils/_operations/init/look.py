@@ -158,6 +158,6 @@ def _ssh(arguments: Sequence[str]) -> tuple[int, str, str]:
         done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, timeout=_LOGIN_S, check=False)
     except FileNotFoundError:
         return 1, "", "this machine has no program ssh"
-    except subprocess.TimeoutExpired:
-        return 1, "", "timed out"
+    except subprocess.TimeoutExpired as late:
+        return 1, "", (late.stderr or b"timed out").decode("utf-8", "replace")
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")

@@ -14,7 +14,11 @@ _Word = Annotated[str, Limits(max=4000, pattern=LINE, expected="a line of text")
 _Path = Annotated[str, Limits(max=400, pattern=r"/[\w./@+-]+", expected="a path")]
 # What a person may paste into a shell.
 _Plain = Annotated[str, Limits(max=200, pattern=r"[\w./@:+\\-]*", expected="a plain name or path")]
-_CONTAINER_END = r"((sudo )?(docker|podman) update --restart=no [\w.-]+ && )?(sudo )?(docker|podman) stop [\w.-]+"
+_DAEMON = (
+    r"(sudo )?(docker( -H unix:///run/user/\d+/docker\.sock)?|"
+    r"(runuser -u [\w.-]+ -- env XDG_RUNTIME_DIR=/run/user/\d+ )?podman)"
+)
+_CONTAINER_END = rf"({_DAEMON} update --restart=no [\w.-]+ && )?{_DAEMON} stop [\w.-]+"
 _UNIT_END = (
     r"sudo (systemctl (--user -M [\w.-]+@ )?((disable|mask) --now|stop) [\w@.:\\-]+|docker service scale [\w.-]+=0)"
 )
@@ -51,8 +55,10 @@ class Serving(TypedDict):
     """An engine that serves here, without what may be a secret.
 
     words: of its command, behind the program. withheld: options and variables whose values stayed on the host.
+    hidden: whether neither Docker nor Podman shows its container.
     closed: whether its container has a network of its own; published: {port inside: address:port of the host}.
     changed: files of its Python packages that its image has otherwise. ends: the command that ends it for good.
+    over: {path in its container: file of the host that lies there, over its image's code}.
     returns: whether it comes back after a reboot. folder: of the host, with its weights; commit: theirs. paths: other
     files and folders of the host that its words name. release: of vLLM, as it says.
     """
@@ -63,10 +69,12 @@ class Serving(TypedDict):
     env: dict[_Name, _Line]
     image: _Plain
     digest: Annotated[str, Limits(pattern="(sha256:[0-9a-f]{64})?", expected="a digest")]
+    hidden: bool
     closed: bool
     published: dict[_Name, _Line]
     changed: Annotated[list[_Line], Limits(max=64)]
     ends: _End
+    over: dict[_Path, _Path]
     returns: bool
     folder: _Line
     commit: Annotated[str, Limits(pattern="([0-9a-f]{40})?", expected="a commit")]

@@ -57,9 +57,14 @@ _SHAPES = re.compile(
 )
 # Variables of the engines; any other one is the image's, the network's or nobody's business.
 _VARIABLES = re.compile(r"(VLLM|SGLANG|SGL|LLAMA_ARG|FLASHINFER|TORCH|PYTORCH|TRITON|NCCL|CUDA|HF|TRANSFORMERS)_\w+")
-_CONTAINER = re.compile(r"(docker-|/docker/|libpod-|cri-containerd-)([0-9a-f]{64})")
+_CONTAINER = re.compile(r"(docker-|/docker/|libpod-(?:payload-)?|cri-containerd-)([0-9a-f]{64})")
 # A path in a word: alone, or as a value in NAME=PATH or JSON.
 _PATH = re.compile(r"(?:^|(?<=[=\":,\[ ]))/(?!/)[\w./@+-]+")
+_PLAIN_PATH = r"/[\w./@+-]{1,199}"
+# Where an image has its programs; a mount over it is a patch.
+_CODE = re.compile(
+    r"(?=/[\w./@+-]{1,199}$)(.*-packages/.*|/usr/(local/)?lib/.*|.*\.(py|pth|so[.\d]*|cuh?)|/opt/nvidia/entrypoint\.d/.*)"
+)
 # An option that takes no value, or has it in the same word: a model may follow.
 _NO_VALUE = re.compile(r"--\S+=.*|--(no|enable|disable|enforce|trust|async|headless)\b[\w-]*")
 _RELEASE = re.compile(r'"version":\s*"(\d+\.\d+\.\d+)(?:\+[\w.]+)?"')
@@ -67,7 +72,7 @@ _ANSWER_S = 2
 _UNIT = re.compile(r"/([\w@.:\\-]+\.service)(?=/|$)")
 # A session, or the manager of a person's own units.
 _NOT_ITS_OWN = re.compile(r"user@|session-|ssh\.|sshd\.|docker\.|containerd\.|cron|atd\.|supervisor")
-_BY = {"libpod-": "podman", "cri-containerd-": ""}
+_BY = {"libpod": "podman", "cri": ""}
 _COMPOSE = "com.docker.compose."
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 Ask = Callable[[str], str]
@@ -183,8 +188,10 @@ def processes(proc: Path = Path("/proc")) -> list[Process]:
                 continue
             group = (folder / "cgroup").read_text(encoding="utf-8", errors="replace")
             kind, key = found_in.groups() if (found_in := _CONTAINER.search(group)) else ("docker-", "")
-            unit = [] if key else [name for name in _UNIT.findall(group) if not _NOT_ITS_OWN.match(name)]
-            account = pwd.getpwuid(folder.stat().st_uid)
+            by = _BY.get(kind.partition("-")[0], "docker")
+            unit = [name for name in _UNIT.findall(group) if by and not _NOT_ITS_OWN.match(name)]
+            account, home = _account(folder.stat().st_uid)
+            session = re.search(r"/user-(\d+)\.slice/", group) if key else None
             pages = int((folder / "statm").read_text(encoding="ascii").split()[1])
             at = folder / "cwd"
             parent = re.search(r"\) \w (\d+)", _text(folder / "stat"))
@@ -193,17 +200,34 @@ def processes(proc: Path = Path("/proc")) -> list[Process]:
                 Process(
                     words[: words.index("")] if "" in words else words,
                     container=key,
-                    by=_BY.get(kind, "docker"),
+                    by=_daemon(by, int(session[1])) if session else by,
                     unit=unit[-1] if unit else "",
                     # user@1000.service/app.slice/NAME.service
-                    manager=account.pw_name if unit and "/user@" in group else "",
-                    home=account.pw_dir,
+                    manager=account if unit and "/user@" in group else "",
+                    home=home,
                     resident_kib=pages * os.sysconf("SC_PAGE_SIZE") // 1024,
                     pid=int(folder.name),
                     folder=str(at.readlink()) if at.is_symlink() else "",
                 ),
             )
     return [_whole(number, found, proc) for number in found]
+
+
+def _account(number: int) -> tuple[str, str]:
+    """Name and home; neither of a number that a container alone knows."""
+    try:
+        return pwd.getpwuid(number)[0], pwd.getpwuid(number)[5]
+    except KeyError:
+        return "", ""
+
+
+def _daemon(by: str, account: int) -> str:
+    """The command by which root sees a container of an account's own Docker or Podman."""
+    if not (name := _account(account)[0]):
+        return by
+    if by == "docker":
+        return f"docker -H unix:///run/user/{account}/docker.sock"
+    return f"runuser -u {name} -- env XDG_RUNTIME_DIR=/run/user/{account} podman"
 
 
 def _parents(number: int, found: Mapping[int, tuple[int, Process]]) -> list[Process]:
@@ -246,7 +270,7 @@ def read_serving(
     servers = [(one, found) for one in running if (found := program(one.words)) and not _is_part(one, found[0])]
     containers: dict[str, Any] = {}
     images: dict[str, Any] = {}
-    for by in ("docker", "podman"):
+    for by in sorted({one.by for one, _found in servers if one.by}):
         for kept, new in zip((containers, images), _inspected(run, by, [one for one, _found in servers]), strict=True):
             kept.update(new)
     texts = {path.name: _text(path) for path in [*units.glob("*.service")][:_MOST_FILES]} if servers else {}
@@ -256,11 +280,17 @@ def read_serving(
         name = str(shown.get("Name", "")).lstrip("/")
         if layout.service_of(name) or layout.service_of(one.unit):
             continue  # it is ours already: `read_ours`
+        waits = [process for process in running if name and {name, f"--name={name}"} & {*process.words}]
+        if any(process.is_below(_BESIDE) for process in waits):
+            continue  # a router's, which starts it again
         own = images.get(str(shown.get("Image", "")), {})
         server = _serving(one, started, shown, own, ask)
         server["changed"] = _changed(run, one.by, name) if name else []
-        unit = "" if one.is_below(_HOLDERS) else one.unit or _starting(running, texts, name, shown)
-        server["ends"] = _unit_end(unit, one.manager) if unit else _container_end(one, name, shown, server["returns"])
+        holder = one if one.unit else next((process for process in waits if process.unit), one)
+        unit = "" if one.is_below(_HOLDERS) else holder.unit or _starting(texts, name, shown)
+        server["ends"] = (
+            _unit_end(unit, holder.manager) if unit else _container_end(one, name, shown, server["returns"])
+        )
         server["returns"] |= bool(unit)
         if server not in result:
             result.append(server)
@@ -313,9 +343,9 @@ def _inspected(run: Run, by: str, servers: Iterable[Process]) -> tuple[dict[str,
     """Containers and their images by their ids; neither where Docker, or Podman, does not answer."""
     try:
         wanted = sorted({one.container for one in servers if one.container and one.by == by})
-        found = json.loads(output(run, [by, "inspect", "--type", "container", *wanted])) if wanted else []
+        found = json.loads(output(run, [*by.split(), "inspect", "--type", "container", *wanted])) if wanted else []
         images = sorted({item["Image"] for item in found})
-        shown = json.loads(output(run, [by, "image", "inspect", *images])) if images else []
+        shown = json.loads(output(run, [*by.split(), "image", "inspect", *images])) if images else []
     except (UnreadableError, ValueError):
         return {}, {}
     return {item["Id"]: item for item in found}, {container["Id"]: container for container in shown}
@@ -366,10 +396,12 @@ def _serving(
         "env": env,
         "image": reference.partition("@")[0],
         "digest": digests[0] if digests else "",
+        "hidden": bool(process.container) and not shown,
         "closed": closed,
         "published": published,
         "release": release[1] if release else "",
         "paths": paths,
+        "over": _over(_mounts(shown)) if shown else {},
         "returns": ((host.get("RestartPolicy") or {}).get("Name") or "no") != "no",
         "folder": folder,
         "commit": commit,
@@ -399,6 +431,14 @@ def _mounts(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Folders of the host and where the container sees them, the deepest first; the whole host without a container."""
     mounts = [(str(Mount.get("Source", "")), str(Mount["Destination"])) for Mount in shown.get("Mounts") or ()]
     return sorted(mounts, key=lambda mount: -len(mount[1])) if shown else [("/", "/")]
+
+
+def _over(mounts: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The files and folders of the host that lie over the image's own code, by where they lie."""
+    found = {
+        target: source for source, target in mounts if _CODE.fullmatch(target) and re.fullmatch(_PLAIN_PATH, source)
+    }
+    return dict(sorted(found.items())[:_MOST_CHANGED])
 
 
 def _on_host(path: str, mounts: Sequence[tuple[str, str]]) -> str:
@@ -441,7 +481,9 @@ def _weights(
     model = model.partition(":")[0]  # llama.cpp's ORG/NAME:SIZE
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
         return "", ""
-    hub = env.get("HF_HUB_CACHE") or f"{env.get('HF_HOME') or f'{home}/.cache/huggingface'}/hub"
+    cache = env.get("XDG_CACHE_HOME") or f"{env.get('HOME') or home}/.cache"
+    hub = value_of(words, "--download-dir", "--download_dir") or env.get("HF_HUB_CACHE")
+    hub = hub or env.get("HUGGINGFACE_HUB_CACHE") or f"{env.get('HF_HOME') or f'{cache}/huggingface'}/hub"
     folder = _on_host(f"{hub}/models--{model.replace('/', '--')}", mounts)
     asked = next((after for word, after in itertools.pairwise(words) if word == "--revision"), "main")
     commit = asked if _COMMIT.fullmatch(asked) else _text(Path(folder, "refs", Path(asked).name)).strip()
@@ -481,27 +523,24 @@ def model_of(words: Sequence[str]) -> str:
 def _changed(run: Run, by: str, container: str) -> list[str]:
     """Files of Python packages, and of patches, that a container has otherwise than its image."""
     try:
-        rows = output(run, [by, "diff", container]).splitlines()
+        rows = output(run, [*by.split(), "diff", container]).splitlines()
     except UnreadableError:
         return []
     found = [row[2:] for row in rows if re.search(r"-packages/.*\.(py|so)$|/mods/[^/]+$|\.cuh?$", row)]
     return [path for path in found if _plain(path) and len(path) <= 200][:_MOST_CHANGED]
 
 
-def _starting(running: Sequence[Process], texts: Mapping[str, str], name: str, shown: Mapping[str, Any]) -> str:
-    """The unit that starts a container: whose client waits for it, or whose text names it."""
+def _starting(texts: Mapping[str, str], name: str, shown: Mapping[str, Any]) -> str:
+    """The unit whose text names a container, or the project that it is of."""
     labels = (shown.get("Config") or {}).get("Labels") or {}
     words = {name, *(str(labels.get(_COMPOSE + key, "")) for key in ("project.config_files", "project.working_dir"))}
-    waits = [
-        process.unit for process in running if process.unit and name and {name, f"--name={name}"} & {*process.words}
-    ]
     named = [
         unit
         for unit, text in sorted(texts.items())
         if any(word and re.search(rf"(?<![\w/.-]){re.escape(word)}(?![\w.-])", text) for word in words)
         or ("sparkrun.cluster_id" in labels and re.search(r"^ExecStart=.*\bsparkrun\b.*\brun\b", text, re.MULTILINE))
     ]
-    return next((unit for unit in [*waits, *named] if re.fullmatch(r"[\w@.:\\-]{1,200}", unit)), "")
+    return next((unit for unit in named if re.fullmatch(r"[\w@.:\\-]{1,200}", unit)), "")
 
 
 def _text(path: Path) -> str:
@@ -529,11 +568,11 @@ def beside(running: Sequence[Process], run: Run) -> dict[str, int]:
         chain = (process, *process.parents)
         known = [match["name"] for one in chain for word in one.names if (match := _BESIDE.fullmatch(word))]
         gpu = on_gpu.get(process.pid, 0)
-        is_served = (
-            process.container in with_servers or "::" in process.words[0] or any(program(one.words) for one in chain)
-        )
+        is_ray = process.words[0].startswith("ray::")  # its head's server is on another host, perhaps
+        is_served = process.container in with_servers or is_ray or any(program(one.words) for one in chain)
         if known or (gpu >= _LARGE_KIB and not is_served):
-            name = known[0] if known else _called(process)
+            # an engine's worker has a title of its own, as VLLM::EngineCore
+            name = known[0] if known else _called(next((one for one in chain if "::" not in one.words[0]), process))
             held[name] = held.get(name, 0) + process.resident_kib + gpu
     return held
 

@@ -30,7 +30,7 @@ def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Fi
             yield worded.host_error("service-undeclared/away", place, on=on, missing=missing)
         elif item.fate == "waiting":
             yield worded.host_warning("service-undeclared/waiting", place, on=on)
-        else:
+        elif item.fate != "foreign" or not run.get("shown"):
             yield _of_another_inventory(item, place, run["inventory"])
 
 

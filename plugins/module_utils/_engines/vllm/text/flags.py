@@ -56,7 +56,9 @@ def read_flags(words: Sequence[str], catalogue: Catalogue) -> tuple[str | None, 
 
 def _add(flags: dict[str, Any], given: Given) -> None:
     name = given.name.lstrip("-") + (f".{given.path}" if given.path else "")
-    values = [_value(word) for word in (*given.values, *([] if given.surplus is None else [given.surplus]))]
+    words = (*given.values, *([] if given.surplus is None else [given.surplus]))
+    # a list would be several words again
+    values = [word if word.startswith("[") and not given.path else _value(word) for word in words]
     if not values and given.option is None and name.startswith("no-"):
         flags[name.removeprefix("no-")] = False
     elif not values:
