@@ -89,8 +89,8 @@ def problem(name: str, user: str, words: str) -> tuple[str, str] | None:
             remedy = f"ssh-copy-id {user}@{name} brings your key there (it asks for the password once)"
         return (
             f"it lets nobody called {user} in by a key of yours",
-            f"{remedy}; a key with a passphrase needs ssh-add first; does your account there have another name? Name it: a "
-            "Spark has the account of its first boot",
+            f"{remedy}; a key with a passphrase needs ssh-add first; does your account there have another name? "
+            "Name it: a Spark has the account of its first boot",
         )
     return None
 
