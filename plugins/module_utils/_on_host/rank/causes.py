@@ -41,24 +41,26 @@ more context is asked for than the model or the KV pool holds -> lower workload.
    context length .*(?:greater|longer|exceeds)|exceeds? .*max_position|KV cache is needed|max_seq_len.*(?:exceed|large)
 a file of the model is damaged or cut off -> run site.yml, which brings files that are missing or damaged
    SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file
-   PytorchStreamReader failed|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge
+   PytorchStreamReader failed|corrupt file|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge
    tensor .* (?:offset|size) mismatch|is corrupted|failed to read (?:magic|header|key|tensor)
    EOFError: (?:Ran out|short)|codec can't decode
 a file of the model is missing -> run site.yml, which brings files that are missing or damaged
    annot find any (?:model weights|.*safetensors)|could not find any model
    No (?:such file|safetensors).*(?:\.(?:safetensors|bin|gguf|pt)\b|adapter_config)
    \.(?:safetensors|bin|gguf)\W*(?:was |is )?(?:not found|No such file)|(?:split|shard).*(?:missing|not found)
-   weights were not initialized|[Ww]eight files|invalid split|failed to open GGUF file|MissingWeight
+   weights were not initialized(?!.{0,40}'(?:visual|vision|audio|mtp))|[Ww]eight files|MissingWeight
+   invalid split|failed to open GGUF file
    no file named .*(?:safetensors|bin)|[Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)
    lora_adapter_init: failed to open|Does this file exist|No adapter found
 the model's folder is not there, or its config or tokenizer can't be read
 -> run site.yml, which brings files that are missing or damaged
    Invalid repository ID or local directory|(?<!or )not a (?:local folder|valid model identifier|directory)
-   does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON|JSONDecode
-   Unrecognized model in|Could not locate|untagged enum|ModelWrapper
+   does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON
+   TypeError: not a string|   Unrecognized model in|Could not locate|untagged enum|ModelWrapper
    (?:load|read|find|pars|convert|instantiat).*(?<!pre-)[Tt]okenizer(?!s? ?(?:class|Backend|\.ggml))
    did not match any variant|load image_processor|[Cc]an't load (?:the configuration|[\w ]+ for ')
-   [Uu]nrecognized \w+ processor|EOF while parsing|Expecting value: line|config file exists|sentencepiece|tiktoken
+   [Uu]nrecognized \w+ processor|EOF while parsing|(?<!requests\.exceptions\.JSONDecodeError: )Expecting value: line
+   config file exists|sentencepiece|tiktoken
    model.*(?:path|folder|directory).*(?:not exist|not found)|Found 0 files
 it asks the hub for a model, and does not reach it -> name models by what the recipe brings; site.yml fetches them
    LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg|gated repo
@@ -70,13 +72,13 @@ the model brings code of its own, which the recipe does not allow
 the image has no kernel for this GPU -> take an image that is built for GB10 (sm_121), as the shipped recipes have
    no kernel image|sm_?12[01]|sm_\d+a?' is not defined|unsupported toolchain|not compatible with the current PyTorch
    PTXAS|ptxas fatal|No supported CUDA arch|kernel image is invalid|load any common_ops|compute capability
-   CUDA capability|[Uu]nsupported (?:SM|GPU|arch)|OutOfResources|out of resource: shared memory|NoKernel
+   CUDA capability|[Uu]nsupported (?:SM|GPU|arch(?!itectures))|OutOfResources|out of resource: shared memory|NoKernel
    [Nn]o valid .*(?:kernel|backend)|requires? (?:GPUs? with )?(?:SM|sm)|for Blackwell|supported in this arch
    Invalid thread config|No \w+ (?:MoE )?backend|op not supported|No operator found|device with capability|PassManager
    compiled with any CUDA arch|arch=\d|invalid device function|device capability|MLIRError|allocator was set|ScaledMM
    (?:on|for) (?:your|this|the current) (?:device|GPU)|[Mm]inimum capability|(?:Blackwell|Hopper) arch
 the image is for another kind of processor -> take an image for arm64
-   exec format error|linux/arm64|host platform|Illegal instruction
+   exec format error|linux/arm64|host platform|Illegal instruction(?!,)
 the NVIDIA driver was updated under the running kernel
 -> restart the host, unless `ansible-playbook gb10.fleet.doctor` shows restart-known-bad
    [Dd]river/library version mismatch|API mismatch
@@ -103,9 +105,9 @@ a folder or file that the container gets is not there -> run site.yml, which mak
    source path does not exist|invalid mount config|not a directory: unknown|error mounting
 the image lacks a program or library, or has another build of it -> take another build, or its own entrypoint
    executable file not found|error while loading shared|undefined symbol|cannot open shared object
-   stat \S+: no such file|ModuleNotFoundError|[Nn]inja|nvcc|CUDA_HOME|ImportError|PackageNotFoundError
-   DistributionNotFound|[Ff]ailed to import|cannot import|operator (?:\S+ )?does(?:n't| not) exist|no backends are
-   C compiler|\bis not (?:available|installed)|No such file or directory: '[\w+-]+'|_OpNamespace
+   stat \S+: no such file|ModuleNotFoundError(?!.*transformers_modules)|[Nn]inja|nvcc|CUDA_HOME|ImportError
+   PackageNotFoundError|DistributionNotFound|[Ff]ailed to import|cannot import|operator (?:\S+ )?does(?:n't| not) exist
+   no backends are|C compiler|\bis not (?:available|installed)|No such file or directory: '[\w+-]+'|_OpNamespace
    \d+ (?:positional )?arguments?\(s\)|not compiled with|compiled without|built without|pip install (?!-|git)
    fatal error: \S+\.h|already used by a Transformers
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
@@ -139,7 +141,7 @@ a limit of the container is too low -> raise it (`--ulimit nofile`, `--pids-limi
 a process was killed -> `journalctl -k -g oom-kill` shows whether memory ran out; then plan a smaller workload
    exit(?:ed with)? ?code:? -9|SIGKILL|^Killed$
 memory ran out -> plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)
-   [Oo]ut of memory|OutOfMemory|std::bad_alloc|[Cc]annot allocate memory|failed to allocate|unable to allocate
+   [Oo]ut of memory|OutOfMemory|std::bad_alloc|[Cc]annot allocate memory|[Ff]ailed to allocate|unable to allocate
    can't allocate|MemoryError|not enough memory|MemoryAllocation|ALLOC_FAILED|Errno 12|memory monitor|alloc.*failed
    Insufficient
 it may not read or write a file -> look at that file's owner and mode, as the container sees them
@@ -169,40 +171,41 @@ a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other 
    wait timeout after|store->get|Ray cluster|ray instance|bootstrap
 a kernel failed on the GPU -> `journalctl -k -g NVRM` shows the driver's words; if it comes again, take another image
    illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
-   uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM|Triton Error|\.cuh?:\d+: fatal error
-   (?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
+   invalid configuration argument|uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM
+   Triton Error|\.cuh?:\d+: fatal error|(?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
 CUDA failed
 -> see what `ansible-playbook gb10.fleet.doctor` says of its driver; restart the host unless it shows restart-known-bad
    CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
 the image's release does not know the model -> take an image of a release that has it, or another recipe
-   does not recognize this|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
+   does not recognize this|no vLLM implementation|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
    architecture \S+ is not supported|invalid gg(?:ml|uf) type|unknown projector|not supported for now
    not supported in TRT|Tokenizer class|pre-tokenizer|Unrecognized config|No processor registered|failed to be inspected
    (?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)|not a multimodal
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
-   no module or parameter|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)|size mismatch|shape|divisible by
+   no module or parameter|weights were not initialized|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)
+   size mismatch|(?<!attribute ')(?<!array from )shape|divisible by
    tensor a .* must match|(?:missing|find|unknown) tensor|tensor .*(?:not found|wrong)|exceeds dimension|[Ii]nput tensor
    same dtype|mat1 and mat2|rope_scaling|LoRA weight|disabling jinja|number of tensors|loading model vocabulary
    not found in model|vocab type must match|wrong (?:array |element )*type|loaded_weight|param_data|Missing key
    Unexpected key|load weight|weights of size
-   (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute|^KeyError: '[^ ']+'
-   No \w+ layers found|missing from model|expected scalar type|unordered_map::at
+   (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute
+   ^KeyError: '(?![A-Z]+'|[0-9a-f]{32})[^ ']+'|No \w+ layers found|missing from model|expected scalar type|unordered_map::at
 the engine crashed -> take another build of the image; a report belongs to the engine's project
    [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
    to unpack|_dynamo\.exc|Inductor|BackendCompiler|has no attribute
-   ^(?:TypeError|IndexError|UnboundLocalError|NameError|RecursionError|ZeroDivision)|'NoneType'|panicked|PanicException
-   GGML_ASSERT|: Assertion [`'].* failed|terminate called
+   ^(?:TypeError(?!.* --)|IndexError|UnboundLocalError|NameError|RecursionError|ZeroDivision)|'NoneType'|panicked
+   PanicException|GGML_ASSERT|: Assertion [`'].* failed|terminate called(?!.*what\(\))
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error
 Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
    Error response from daemon|OCI runtime
 the engine refuses a setting -> change it in the recipe, and run site.yml
    error: argument|while handling argument|invalid choice|validation error|must be|should be|is expected(?! to)
-   \bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)|not supported|unsupported|[Ii]nvalid|cannot be|can't be|can not
-   only support|is required|incompatible|does not support|not allowed|has been removed|limit allowed|Do not set
-   [Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory$)|not found|requires\b
-   n't exist|is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow|find the config
-   is not enabled|arguments are required
+   \bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)|not supported|unsupported|[Ii]nvalid(?! or incomplete)
+   cannot be(?! acce)|can't be|can not|only support|is required|incompatible|does not support|not allowed|has been removed
+   limit allowed|Do not set|[Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory(?:$|.*cache))
+   not found|requires\b|n't exist|is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow
+   find the config|is not enabled|arguments are required
 """
 
 
@@ -235,11 +238,13 @@ _ELSEWHERE = re.compile(
 # Statements -------------------------------------------------------------------------------------------------------
 
 # The time, process, level and place that engines write before their words.
-_TIME = r"\d{2,4}[-/]\d\d(?:[-/]\d{2,4})?[-T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:[+-]\d{4}|Z)?"
+_TIME = r"\d{2,4}[-/]\d\d(?:[-/]\d{2,4})?[-T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:[+-]\d\d:?\d\d|Z)?"
 _BEFORE = re.compile(
     rf"(?:\((?:raylet|[\w.:-]+(?: [\w.:=-]+)?[ ,]*(?:pid|ip)=[^)]*)\)|\[rank\d+\]:|\[{_TIME}[^\]]*\]|{_TIME}|"
     r"\[(?:TensorRT-LLM|TRT-LLM|RANK \d+|ERROR|E)\]|(?:ERROR|CRITICAL|FATAL)(?::(?: {3})?|\b)|"
     r"\[?[\w./-]+\.\w+:\d+\]|- [\w.]+ - [A-Z]+ -)(?: |$|(?=\[))|(?:[\w.-]+ *| +)\| |│ |"
+    r"\| (?:ERROR|CRITICAL) +\| (?:[\w.:]+ [|-] )?|"
+    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:[\w.-]+ )?)?[\w.@-]+\[\d+\]: |"
     r"\d+\.\d\d\.\d{3}\.\d{3} (?:[EF] +(?:(?:srv|cmn|slot|que) +)?)?"
 )
 _COLOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -248,7 +253,9 @@ _REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
 # Of no failure, whatever words are in it.
 _CHATTER = re.compile(
     r"\s*(?:(?:INFO|DEBUG|WARNING|WARN)\b|[IWD] \w+|\[(?:[IW]\d{0,4}|INFO|WARNING)\b)|.*(?:NCCL INFO|Warning: )|"
-    r"frame #\d|gb10\.fleet: |.*(?:server_args=|Namespace\(|, disabling |: skipping |, using: )"
+    r"frame #\d|gb10\.fleet: |.*(?:server_args=|Namespace\(|, disabling |: skipping |, using: |"
+    r"graph, reserving|, call reserve|Decode out of memory happened|_tool_parser\.py)|\S+: line \d+: |"
+    r"llama_model_loader: - |load_backend: "
 )
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
@@ -265,27 +272,31 @@ _NOISE = re.compile(
 _WRAPPER = re.compile(
     r"root cause|Exception raised from|[Ss]ee (?:the )?stack trace|stack trace above|Worker failed with error|"
     r"[Ee]xecutor worker returned|EngineDead|EngineCore (?:encountered|failed to start)|RayTaskError|SystemExit|"
-    r"KeyboardInterrupt|CancelledError|BrokenPipe|ZMQError(?!: Address)|Executor failed|^EOFError\b(?!:)|"
+    r"KeyboardInterrupt|CancelledError|BrokenPipe|ZMQError(?!: Address)|Executor failed|"
+    r"^EOFError\b(?!: (?!connection closed))|"
     r"ChildFailedError|ProcessRaisedException|ProcessExited|scheduler died|"
     r"(?:[Cc]ore|[Pp]roc|[Ww]orker|[Ee]xecutor|:) [Ii]nitialization failed\.?$|^[Ii]nitialization failed|"
     r"Server process|[Ee]ngine process .*(?:failed|died)|Error executing method|RequestException|Received sigquit|"
     r"output_handler failed|KeyError: '/(?:psm_|mp-)|died unexpectedly|cancelled|Leaking|leaked|resource_tracker|"
-    r"is not a fatal|interpreter shutdown|in a TaskGroup|background task failed"
+    r"is not a fatal|interpreter shutdown|in a TaskGroup|background task failed|raised:$|^Error in .*generator|^srun: error|"
+    r"validation errors? for \w*(?:Request|Response|Choice|Message)|^UnboundLocalError: .*variable 'e'|"
+    r"'Process' object has no attribute '_cache'"
 )
 # What says that NCCL or CUDA failed, and leaves the reason to others.
 _WEAK = re.compile(
     r"^Aborted|code:? -9\b|CalledProcessError|CUDA error$|NCCL error|DistBackendError|ncclSystemError|"
-    r"ncclInternalError|be inspected|^[\w.]*TimeoutError\b(?!:)"
+    r"ncclInternalError|Call to CUDA function failed|be inspected|^[\w.]*TimeoutError\b(?!:)"
 )
 # A line that is a statement by itself: an error's level, an assertion, C++'s words of an exception, NCCL's warnings.
 _NATIVE = re.compile(
-    r"docker: |ssh: |\s*(?:what\(\):|-->) |.*\bNCCL WARN |.*Assert(?:ion)?\b.*(?:failed|error)|GGML_ASSERT|"
-    r"\S+\.(?:cpp|cuh?|cc|c|h):\d+: |(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|.*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|"
+    r"docker: |ssh: |terminate called|\s*(?:what\(\):|-->) |.*\bNCCL WARN |GGML_ASSERT|"
+    r".*Assert(?:ion)?\b.*(?:failed|error)|\S+\.(?:cpp|cuh?|cc|c|h):\d+: |(?:[\w. -]+: |CUDA )?[Ee]rror[: ]|"
+    r".*: error: |\w+: error |.*\bfatal\b|.*[Ff]ailed|"
     r".*couldn't|.*error loading model|There are not enough|The node with|Some Ray subprocesses|\[Errno \d|"
     r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid|"
     r"unknown|missing|wrong|not compatible)|.*: (?:invalid|cannot|unable|missing)|exec |nvidia-container-cli: |"
     r"Encountered an error|Value '|(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |"
-    r".*(?:terminated with exception|detected by watchdog|disabling jinja)|"
+    r".*(?:terminat(?:ed with|ing due to uncaught) exception|detected by watchdog|disabling jinja)|"
     r".*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
     r".*(?:noticed that process|[Uu]nable to|[Tt]imeout|timed out|[Ff]atal|CRITICAL|panicked at|[Oo]ut of memory)"
 )
@@ -304,6 +315,7 @@ def cause(lines: Iterable[str]) -> Cause | None:
     raised = [*_exceptions(bare)][::-1]
     statements = sorted([*raised, *native], key=lambda item: bool(_WEAK.search(item)))
     here = [statement for statement in statements if not _ELSEWHERE.search(statement)]
+    here = [statement for statement in here if not statement.startswith("Aborted")] or here
     if not here:
         if not statements:
             return _kind_of(line.text for line in bare[::-1] if _HOW.search(line.text))
@@ -369,14 +381,14 @@ def _exceptions(bare: Sequence[_Line]) -> Iterator[str]:
             in_traceback, code = True, ""
         elif text.startswith("Exception ignored in"):
             is_ignored = True
-        elif text[0] in " \t" and "what(): " not in text:
+        elif text[0] in " \t" and "what(): " not in text and not _EXCEPTION.match(text.lstrip()):
             code = code if _NOISE.match(text) else text.strip()
-        elif _EXCEPTION.match(text) or (in_traceback and re.match(r"[A-Za-z_][\w.]*(?:: |$)", text)):
+        elif _EXCEPTION.match(text.lstrip()) or (in_traceback and re.match(r"[A-Za-z_][\w.]*(?:: |$)", text)):
             was_ignored, in_traceback, is_ignored = is_ignored, False, False
             after = bare[at + 1 : at + 1 + _READ_ON]
             if not _WRAPPER.search(text):
                 more = islice(_more(line, after), _MORE)
-                before = " ".join([text, *more, *([code] if ":" not in text and code else [])])
+                before = " ".join([text.lstrip(), *more, *([code] if ":" not in text and code else [])])
             if not (after and _CHAINED.match(after[0].text)):
                 if before and not was_ignored:
                     yield before
@@ -406,6 +418,6 @@ def _natives(bare: Sequence[_Line]) -> Iterator[str]:
     for at, text in sorted(lines, key=lambda line: bool(_OF_LOADING.search(line[1]))):
         if not _WRAPPER.search(text) and _TRACEBACK not in text:
             whole = _DOCKER.match(text) or "validation error" in text
-            goes_on = _MORE if whole else 2 * text.rstrip(" |").endswith(":")
+            goes_on = _MORE if whole else 2 * (text.rstrip(" |").endswith(":") or text.startswith("terminate called"))
             more = [one.text.strip() for one in bare[at + 1 : at + goes_on] if not _HELP.search(one.text)]
             yield " ".join([text, *more])
