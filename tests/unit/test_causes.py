@@ -42,6 +42,16 @@ def test_the_share_of_named_causes_is_documented() -> None:
     assert share in (DATA.parents[1] / "docs" / "explanation" / "cluster.md").read_text("utf-8")
 
 
+SHOWN: list[dict[str, Any]] = yaml.safe_load((DATA / "shown_logs.yml").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("case", SHOWN, ids=lambda case: case["log"])
+def test_a_statement_of_no_kind_is_shown_without_one(case: dict[str, Any]) -> None:
+    """Each was given a wrong kind, or was not found."""
+    found = causes.cause(case["lines"])
+    assert (found.found if found else "") == case["found"]
+
+
 HEALTHY = [
     file
     for file in sorted((DATA / "vllm_logs").glob("*.log"))

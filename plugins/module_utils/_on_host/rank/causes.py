@@ -171,25 +171,27 @@ a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other 
    wait timeout after|store->get|Ray cluster|ray instance|bootstrap
 a kernel failed on the GPU -> `journalctl -k -g NVRM` shows the driver's words; if it comes again, take another image
    illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
-   invalid configuration argument|uncorrectable ECC|LaunchFailure|illegal instruction was|fallen off|running GEMM
-   Triton Error|\.cuh?:\d+: fatal error|(?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
+   (?<!Worker )failed with error|invalid configuration argument|cudaSuccess|uncorrectable ECC|LaunchFailure
+   illegal instruction was|fallen off|running GEMM|Triton Error|\.cuh?:\d+: fatal error
+   (?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
 CUDA failed
 -> see what `ansible-playbook gb10.fleet.doctor` says of its driver; restart the host unless it shows restart-known-bad
    CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
 the image's release does not know the model -> take an image of a release that has it, or another recipe
-   does not recognize this|no vLLM implementation|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)|Unknown architecture
-   architecture \S+ is not supported|invalid gg(?:ml|uf) type|unknown projector|not supported for now
-   not supported in TRT|Tokenizer class|pre-tokenizer|Unrecognized config|No processor registered|failed to be inspected
-   (?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)|not a multimodal
+   does not recognize this|no vLLM implementation|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)
+   Unknown architecture|architecture \S+ is not supported|invalid gg(?:ml|uf) type|unknown projector
+   not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|Unrecognized config|No processor registered
+   failed to be inspected|(?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)|not a multimodal
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|weights were not initialized|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)
-   size mismatch|(?<!attribute ')(?<!array from )shape|divisible by
+   size mismatch|wrong shape|shape (?:mismatch|'\[)|[Ww]eight.{0,40} shape|\.shape\b.* == |divisible by
    tensor a .* must match|(?:missing|find|unknown) tensor|tensor .*(?:not found|wrong)|exceeds dimension|[Ii]nput tensor
    same dtype|mat1 and mat2|rope_scaling|LoRA weight|disabling jinja|number of tensors|loading model vocabulary
    not found in model|vocab type must match|wrong (?:array |element )*type|loaded_weight|param_data|Missing key
    Unexpected key|load weight|weights of size
    (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute
-   ^KeyError: '(?![A-Z]+'|[0-9a-f]{32})[^ ']+'|No \w+ layers found|missing from model|expected scalar type|unordered_map::at
+   ^KeyError: '(?![A-Z]+'|[0-9a-f]{32})[^ ']+'|No \w+ layers found|missing from model|expected scalar type
+   unordered_map::at
 the engine crashed -> take another build of the image; a report belongs to the engine's project
    [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
    to unpack|_dynamo\.exc|Inductor|BackendCompiler|has no attribute
@@ -202,10 +204,10 @@ Docker does not start the container -> mend what its words name; `journalctl --u
 the engine refuses a setting -> change it in the recipe, and run site.yml
    error: argument|while handling argument|invalid choice|validation error|must be|should be|is expected(?! to)
    \bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)|not supported|unsupported|[Ii]nvalid(?! or incomplete)
-   cannot be(?! acce)|can't be|can not|only support|is required|incompatible|does not support|not allowed|has been removed
-   limit allowed|Do not set|[Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory(?:$|.*cache))
-   not found|requires\b|n't exist|is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow
-   find the config|is not enabled|arguments are required
+   cannot be(?! acce)|can't be|can not|only support|is required|incompatible|does not support|not allowed
+   has been removed|limit allowed|Do not set|[Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported
+   No such file(?! or directory(?:$|.*cache))|not found|requires\b|n't exist|is (?:greater|larger) than|must \w+ to
+   minimum allowed|forked subprocess|Buffer overflow|find the config|is not enabled|arguments are required
 """
 
 
@@ -254,9 +256,11 @@ _REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
 _CHATTER = re.compile(
     r"\s*(?:(?:INFO|DEBUG|WARNING|WARN)\b|[IWD] \w+|\[(?:[IW]\d{0,4}|INFO|WARNING)\b)|.*(?:NCCL INFO|Warning: )|"
     r"frame #\d|gb10\.fleet: |.*(?:server_args=|Namespace\(|, disabling |: skipping |, using: |"
-    r"graph, reserving|, call reserve|Decode out of memory happened|_tool_parser\.py)|\S+: line \d+: |"
+    r"graph, reserving|, call reserve|Decode out of memory happened)|\S+: line \d+: |"
     r"llama_model_loader: - |load_backend: "
 )
+# Where engines print what was wrong with a request.
+_ASKED = re.compile(r"\bserving(?:_\w+)?\.py|_tool_parser\.py")
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_<][\w>]*\.)*[A-Z]\w*(?:Error|Exception|Timeout|Fault|Failure|NotFound|Interrupt|Exit|Enabled|"
@@ -278,7 +282,8 @@ _WRAPPER = re.compile(
     r"(?:[Cc]ore|[Pp]roc|[Ww]orker|[Ee]xecutor|:) [Ii]nitialization failed\.?$|^[Ii]nitialization failed|"
     r"Server process|[Ee]ngine process .*(?:failed|died)|Error executing method|RequestException|Received sigquit|"
     r"output_handler failed|KeyError: '/(?:psm_|mp-)|died unexpectedly|cancelled|Leaking|leaked|resource_tracker|"
-    r"is not a fatal|interpreter shutdown|in a TaskGroup|background task failed|raised:$|^Error in .*generator|^srun: error|"
+    r"is not a fatal|interpreter shutdown|in a TaskGroup|background task failed|raised:$|"
+    r"^Error in .*generator|^srun: error|"
     r"validation errors? for \w*(?:Request|Response|Choice|Message)|^UnboundLocalError: .*variable 'e'|"
     r"'Process' object has no attribute '_cache'"
 )
@@ -368,7 +373,7 @@ def _bare(line: str) -> _Line:
     while found := _BEFORE.match(text):
         text = text[found.end() :]
     before = re.sub(r"\d+", "", line[: len(line) - len(text)])
-    return _Line(before, "" if _CHATTER.match(text) else text.rstrip())
+    return _Line(before, "" if _CHATTER.match(text) or _ASKED.search(before) else text.rstrip())
 
 
 def _exceptions(bare: Sequence[_Line]) -> Iterator[str]:
