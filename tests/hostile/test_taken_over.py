@@ -168,11 +168,12 @@ def taken(owner: Owner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
     fleet.root(TAKEN, "cp -L /usr/bin/python3 /usr/bin/python3.real")
     fleet.root(TAKEN, "systemctl kill --signal KILL gb10-service-pair; docker kill gb10-service-pair", check=False)
     fleet.root(TAKEN, "systemctl stop gb10-service-pair")
-    put(owner, f"{LIBRARY}/gb10_rank/supervise.py", SUPERVISOR)
+    supervise = fleet.root(TAKEN, f"ls {LIBRARY}/rank-*/gb10_rank/supervise.py").splitlines()[-1]
+    put(owner, supervise, SUPERVISOR)
     put(owner, f"{LIBRARY}/peer-serve", PEER)
     fleet.root(TAKEN, "rm /usr/bin/python3")
     put(owner, "/usr/bin/python3", PYTHON.replace("ANSWER", answer))
-    fleet.root(TAKEN, f"systemd-run --unit hostile /usr/bin/python3.real {LIBRARY}/gb10_rank/supervise.py")
+    fleet.root(TAKEN, f"systemd-run --unit hostile /usr/bin/python3.real {supervise}")
     yield mark
     fleet.root(TAKEN, "ln -sf python3.real /usr/bin/python3")
 

@@ -164,6 +164,10 @@ def of_source(part: str, **source: str) -> dict[str, Any]:
     return {part: {**RECIPE[part], "source": source}}
 
 
+def merged(values: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"target": "config.json", "json_merge": values, "reason": "r", "source": "s"}]
+
+
 def adapter(folder: str) -> dict[str, Any]:
     return {"flags": {"enable-lora": True, "lora-modules": [f"a={folder}"]}}
 
@@ -257,6 +261,25 @@ LOCAL = {"source": {"path": "/srv/m"}}
                 ("RAY_ADDRESS", "evil:6379"),
                 ("VLLM_MODEL_REDIRECT_PATH", "/x/y.json"),
                 ("ANY_NAME", "a=1:/x"),
+                ("ANY_NAME", '"/x"'),
+                ("ANY_NAME", "@/x"),
+                ("ANY_NAME", "proc/self/fd/3"),
+                ("ANY_NAME", "/x/y.so:/x/z.json"),
+                ("RAY_RUNTIME_ENV_HOOK", "evil.module.f"),
+                ("CFLAGS", "-fplugin=evil.so"),
+                ("NVCC_PREPEND_FLAGS", "-ccbin evil"),
+                ("OMP_TOOL_LIBRARIES", "evil.so"),
+                ("PERL5OPT", "-Mevil"),
+                ("GIT_SSH_COMMAND", "evil"),
+                ("PS4", "$(id)"),
+            )
+        ),
+        # what a number, a switch, a device, a list or a JSON text is
+        *(
+            ({"env": {"ANY_NAME": value}}, {"model": PINNED}, [])
+            for value in (
+                *("1", "-1", "0.8", "2MB", "12.1a", "True", "Ring,Tree", "10.0.0.1", "^docker0", "enp1s0f0.100"),
+                *("expandable_segments:True,garbage_collection_threshold:0.8", '{"a":{"strategy":"SPREAD"}}'),
             )
         ),
         ({"env": {"ANY_NAME": "/x/t.jinja", "VLLM_TORCH_PROFILER_DIR": "/tmp/p"}}, {}, []),
@@ -271,11 +294,42 @@ LOCAL = {"source": {"path": "/srv/m"}}
                 ("hf-config-path", "other/repository", ["service-trust-code"]),
                 ("hf-overrides", {"auto_map": {"AutoConfig": "other/repository--x.Y"}}, ["service-trust-code"]),
                 ("hf-overrides", {"auto_map": {"AutoConfig": "configuration_x.Y"}}, []),
+                ("hf-overrides", '{"auto_map": {"AutoConfig": "other/repository--x.Y"}}', ["service-trust-code"]),
+                (
+                    "hf-overrides",
+                    '{"auto_map": {"a": "x/y--x.Y"}, "b": ' + 40 * "[" + 40 * "]" + "}",
+                    ["service-trust-code"],
+                ),
+                ("mm-processor-kwargs", {"auto_map": {"A": "other/repository--x.Y"}}, ["service-trust-code"]),
+                ("speculative-draft-model-path", "other/repository", ["service-trust-code"]),
+                ("speculative-draft-model-revision", "main", ["service-trust-code"]),
                 ("code-revision", "main", ["service-trust-code"]),
                 ("code-revision", 40 * "c", []),
             )
         ),
         ({"flags": {"tokenizer": "other/repository"}}, {}, []),
+        *(
+            (CODE | {"overlays": rows}, {"model": PINNED}, expected)
+            for rows, expected in (
+                (merged({"auto_map": {"AutoConfig": "other/repository--x.Y"}}), ["service-trust-code"]),
+                (merged({"auto_map": {"AutoConfig": "configuration_x.Y"}}), []),
+                (merged({"rope_theta": 1e6}), []),
+                # a recipe's own file, which may say so as well
+                (overlay(target="tokenizer_config.json", file="written"), ["service-trust-code"]),
+            )
+        ),
+        ({"overlays": overlay(target="tokenizer_config.json", file="written")}, {"model": PINNED}, []),
+        # names that no list has, in what an engine hands on to others
+        *(
+            ({"flags": {name: value}}, {"model": PINNED}, ["service-trust-code"])
+            for name, value in (
+                ("hicache-storage-backend-extra-config", '{"backend_name": "x", "module_path": "evil.m"}'),
+                ("kv-transfer-config", {"kv_connector": "X", "kv_connector_extra_config": {"a.b.module_path": "evil"}}),
+                ("kv-transfer-config", {"kv_connector": "X", "kv_connector_extra_config": {"spec-class": "evil"}}),
+                ("any-class-path", "evil"),
+                ("model-loader-extra-config", "a=/x/y.py,b=/x/z.json"),
+            )
+        ),
         ({"flags": {"tool-server": "demo"}}, {}, ["service-trust-development"]),
         # so is a file of a recipe, and what lies where a loader looks
         *(

@@ -119,19 +119,40 @@ def test_units_that_nobody_asks_for_are_drift(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "expected"), [(KEY, ["service-tracing-administrator"]), ("eyJ.a-system-key.x", [])], ids=["key", "spans"]
+    ("file", "header", "expected"),
+    [
+        ("phoenix.key.spans", "eyJ.a-system-key.x", []),
+        ("phoenix.key.spans", "", []),  # not there yet: the run makes it before it starts the service
+        ("own", KEY, ["service-tracing-administrator"]),
+        ("other.spans", "", ["input-tracing-headers"]),
+    ],
 )
-def test_no_traced_container_is_phoenix_administrator(tmp_path: Path, header: str, expected: list[str]) -> None:
+def test_no_traced_container_is_phoenix_administrator(
+    tmp_path: Path, file: str, header: str, expected: list[str]
+) -> None:
+    """And its remedy, typed as it is printed, is the second row."""
     plan = planned(tmp_path)
-    spans = Path(plan["hosts"]["titan"]["phoenix"]["spans"])
-    assert spans == tmp_path / "phoenix.key.spans"
+    assert plan["hosts"]["titan"]["phoenix"]["spans"] == str(tmp_path / "phoenix.key.spans")
     assert plan["hosts"]["spark-2"]["phoenix"]["spans"] == ""
-    spans.write_text(f"Authorization: Bearer {header}\n")
-    spans.chmod(0o600)
-    tracing = {"endpoint": "http://10.0.0.1:6006", "headers_file": spans.name}
+    if header:
+        (tmp_path / file).write_text(f"Authorization: Bearer {header}\n")
+        (tmp_path / file).chmod(0o600)
     written = inventory(tmp_path, None)
     for host in written["hosts"].values():
         host["variables"] |= {"fleet_phoenix": WORDS}
-        host["variables"]["fleet_services"]["chat"]["tracing"] = tracing
-    found = plan_fleet(written, LIBRARY, OF_RECIPES)["findings"]
-    assert [one["rule"] for one in found if one["severity"] == "error"] == expected
+        host["variables"]["fleet_services"]["chat"]["tracing"] = {
+            "endpoint": "http://10.0.0.1:6006",
+            "headers_file": file,
+        }
+    errors = [one for one in plan_fleet(written, LIBRARY, OF_RECIPES)["findings"] if one["severity"] == "error"]
+    assert [one["rule"] for one in errors] == expected
+    assert all(
+        "headers_file: phoenix.key.spans and" in one["remedy"]
+        for one in errors
+        if one["rule"] == expected[0] and header
+    )
+
+
+def test_its_key_for_spans_is_made_before_a_service_starts_with_it() -> None:
+    site = (Path(__file__).resolve().parents[2] / "playbooks" / "site.yml").read_text("utf-8")
+    assert site.index("role: gb10.fleet.phoenix") < site.index("role: gb10.fleet.services")

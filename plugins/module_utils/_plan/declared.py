@@ -29,6 +29,7 @@ from .._engines.recipes.shelf import read_sources_of
 from .._engines.recipes.spec import ENVIRONMENT, FLAGS
 from .._subjects.firewall import plan as firewall
 from .._subjects.fleet.subject import Declarations, DeclareContext, declare
+from .._subjects.phoenix.declared import spans
 from .._subjects.registry import FLEET_SUBJECTS, SUBJECTS
 from .._subjects.tls.declared import NONE, TLS, authority
 from .declared_services import read_services, service_names, taken_ports
@@ -95,7 +96,9 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     closed, drift = _firewall(written["fleet_firewall"], findings), _drift(written["fleet_drift"], findings)
     name, problems = check(NAME, _written_or(written["fleet_name"], _folder_name(folder)), Place(variable="fleet_name"))
     tls, wrong = check(TLS, _written_or(written["fleet_tls"], NONE), Place(variable="fleet_tls"))
-    services, unusable = read_services(_written_or(written["fleet_services"]), hosts, folder, None if wrong else tls)
+    named, phoenix = _written_or(written["fleet_services"]), written["fleet_phoenix"]
+    made = spans(str(folder / str(phoenix.get("secret_file")))) if isinstance(phoenix, Mapping) else ""
+    services, unusable = read_services(named, hosts, folder, None if wrong else tls, made)
     context = DeclareContext(folder, hosts, services, service_names(written["fleet_services"]))
     fleet, refused = declare(FLEET_SUBJECTS, written, context, taken_ports(hosts, services))
     encrypted = [*(service["tls"] for service in services.values()), *(claims.tls for claims in fleet.claims)]

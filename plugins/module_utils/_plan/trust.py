@@ -9,6 +9,7 @@ from .._base import layout, worded
 from .._base.findings import Finding, error
 from .._base.gb10 import data_table
 from .._base.place import Place
+from .._base.received import parsed
 from .._engines.declaration import DraftData, ModelData
 from .._engines.placed import Placed
 from .._engines.recipes.derive import DERIVED
@@ -16,17 +17,26 @@ from .._engines.recipes.spec import MOUNTED
 from .._stores.lock.lock import Lock, locked
 
 TRUST: Mapping[str, str] = data_table("trust")
+_JSON = re.compile(r"\s*(\{\s*[\"}]|\[\s*[\[{\"])")
+_MOST_JSON = 1 << 20
 _EXPECTED = f"a folder below {', '.join(layout.DATA[:4])}"
 
 # Variables that make a loader, Python, a shell or the engine run other code, or trust another hub or network.
 _LOADERS = re.compile(
     r"LD_(?!BIND_NOW$).+|PATH|HOME|BASH_ENV|GCONV_PATH|CUDA_INJECTION64_PATH|HF_ENDPOINT|CC|CXX|CUDACXX|GLIBC_TUNABLES"
-    r"|.+_(PLUGINS?|EXTERNAL_\w+|SO_PATH|LOGGING_CONFIG_PATH|REDIRECT_PATH|INDEX_URL)|.+_proxy|RAY_ADDRESS|.+_USE_MODELSCOPE"
+    r"|.+_(PLUGINS?|EXTERNAL_\w+|SO_PATH|LOGGING_CONFIG_PATH|REDIRECT_PATH|INDEX_URL|COMMAND)|.+_proxy|RAY_ADDRESS"
+    r"|.+_USE_MODELSCOPE|ENV"
     r"|PYTHON(?!(UNBUFFERED|HASHSEED|DONTWRITEBYTECODE|FAULTHANDLER|UTF8|IOENCODING|NOUSERSITE|MALLOC|OPTIMIZE)$).+",
     re.IGNORECASE,
 )
-# A place that a text names: a path or an address. What lies there may be code, unless its name or reader excludes it.
-_PLACE = re.compile(r"(^|[=:,;])(~|\.{0,2}/|[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
+# A place that a part of a text names: a path or an address. What lies there may be code, unless its name or reader
+# excludes it.
+_PLACE = re.compile(r"~|\.{0,2}/")
+_PARTS = re.compile(r"[^\s,;:=]+")
+# A part of a variable that names nothing else: a number, a switch, a word, a device, JSON of these.
+_WORD = re.compile(r"-?\d[\w.]*|(?!-)([\w+^%{}\[\]\"-]|\.(?=\d))*")
+# Keys whose value is code by its name, in what an engine hands on to others.
+_BY_NAME = re.compile(r".*(^|[.-])(module|class|cls|plugin|hook)(-(path|name))?")
 _WRITTEN_TO = re.compile(r".*-(save-path|dir)|log-file|(allowed-local-)?media-path|.*_(DEBUG_FILE|PROFILER_DIR)")
 # Files of a model that no engine runs; as the target of a mount, where no loader looks for them either.
 _PLAIN = (".jinja", ".json", ".gguf", ".safetensors", ".model", ".tiktoken")
@@ -35,8 +45,9 @@ _NO_CODE = (*_PLAIN, ".txt", ".png", ".jpg")
 _MODELS = ("model", "model-path", "tokenizer", "tokenizer-path", "hf-config-path", "generation-config", "lora-modules",
            "lora-paths", "speculative-draft-model-path", "draft-model")  # fmt: skip
 # Options by which a model's code is read from elsewhere than the folder that its commit fixes, and of what commit.
-_READ_BESIDE = ("tokenizer", "tokenizer-path", "hf-config-path", "processor")
-_REVISIONS = ("revision", "code-revision", "tokenizer-revision")
+_DRAFTS = ("speculative-draft-model", "speculative-draft-model-path")
+_READ_BESIDE = ("tokenizer", "tokenizer-path", "hf-config-path", "processor", *_DRAFTS)
+_REVISIONS = ("revision", "code-revision", "tokenizer-revision", "speculative-draft-model-revision")
 # In the container: what is ours, and what no file of a recipe replaces.
 _OURS = (layout.IN_LIBRARY, "/run/secrets", "/var/run/secrets", layout.IN_MODELS, layout.IN_MODEL_CODE, "/proc", "/sys")
 # In the container: where programs, libraries and their settings are looked for.
@@ -142,7 +153,7 @@ def _code_of_the_model(placed: Placed) -> Iterator[str]:
     for environment in placed.environments.values():
         for name, decided in environment.items():
             text = str(decided.value)
-            may_be_code = _LOADERS.fullmatch(name) or not text.endswith(_NO_CODE)
+            may_be_code = _LOADERS.fullmatch(name) or not _names_data(text)
             if may_be_code and _leads_into_models(text) and (name, text) != ("HF_HOME", layout.IN_MODELS):
                 yield name
     if _leads_into_models(placed.image["entrypoint"] or ""):
@@ -161,7 +172,12 @@ def _runs(keys: tuple[str, ...], text: str, placed: Placed) -> bool:
     if not _leads_into_models(text):
         return False
     names_code = not placed.engine.spec.code_names.keys().isdisjoint(keys)
-    return names_code or not (keys[-1] in _MODELS or text.endswith(_NO_CODE))
+    return names_code or not (keys[-1] in _MODELS or _names_data(text))
+
+
+def _names_data(text: str) -> bool:
+    """Whether each part of a text that leads into the model's folder ends as no code does."""
+    return all(part.endswith(_NO_CODE) for part in _PARTS.findall(text) if _leads_into_models(part))
 
 
 def _code_beside(placed: Placed) -> Iterator[Finding]:
@@ -177,10 +193,15 @@ def _code_beside(placed: Placed) -> Iterator[Finding]:
                 yield _untrusted(
                     "code", placed.place.below("flags", name), found, "the model's own folder, or a commit"
                 )
-    for keys, text in [*_texts(placed.config or {}, "config"), *_texts(flags.get("hf-overrides"), "config")]:
+    merged = [overlay.get("json_merge") for overlay in placed.recipe["overlays"]]
+    for keys, text in [text for value in (placed.config, flags, *merged) for text in _texts(value, "config")]:
         if "auto-map" in keys and "--" in text:
             found = f"its code is {text[:120]}, of another repository, which nothing fixes"
             yield _untrusted("code", placed.place.below("model"), found, "code in the model's own folder")
+    for index, overlay in enumerate(placed.recipe["overlays"]):
+        if "file" in overlay and overlay["target"].endswith(".json") and not overlay["target"].startswith("/"):
+            at = Place(recipe=placed.recipe["name"]).below("overlays", index)
+            yield _untrusted("code", at, f"{overlay['target']}, which may name code", "json_merge")
 
 
 def _leads_into_models(text: str) -> bool:
@@ -192,6 +213,11 @@ def _texts(value: object, *keys: str) -> Iterator[tuple[tuple[str, ...], str]]:
     match value:
         case str():
             yield tuple(key.replace("_", "-") for key in keys), value
+            if _JSON.match(value):
+                try:
+                    yield from _texts(parsed(value, _MOST_JSON, ""), *keys)
+                except ValueError:
+                    yield (*keys, "module"), value  # what is not read here may name anything
         case Mapping():
             for name, item in value.items():
                 yield from _texts(name, *keys)
@@ -215,7 +241,7 @@ def _named_code(placed: Placed, recipe: Place) -> Iterator[Finding]:
     written = {name for environment in placed.environments.values() for name in environment}
     for name in sorted(written & placed.recipe["env"].keys() - placed.settings["env"].keys()):
         text = str(placed.recipe["env"][name])
-        if _LOADERS.fullmatch(name) or (_is_place(name, text) and not _leads_into_models(text)):
+        if _LOADERS.fullmatch(name) or (_is_place(name, text, _WORD) and not _leads_into_models(text)):
             found = f"{text[:80]}, which may run other code than the image's"
             yield _untrusted("code", recipe.below("env", name), found, "no such variable in a recipe")
 
@@ -223,14 +249,16 @@ def _named_code(placed: Placed, recipe: Place) -> Iterator[Finding]:
 def _may_be_code(keys: tuple[str, ...], text: str, placed: Placed) -> bool:
     names = placed.engine.spec.code_names
     for key in reversed(keys):
-        if key in names:
-            return not re.fullmatch(names[key], text)
+        if key in names or _BY_NAME.fullmatch(key):
+            return not re.fullmatch(names.get(key, r"auto|none|vllm\.[\w.]+|"), text, re.IGNORECASE)
     return keys[-1] not in _MODELS and _is_place(keys[-1], text)
 
 
-def _is_place(name: str, text: str) -> bool:
-    """Whether a text leads to where code may lie."""
-    return _PLACE.search(text) is not None and not (text.endswith(_NO_CODE) or _WRITTEN_TO.fullmatch(name))
+def _is_place(name: str, text: str, word: re.Pattern[str] | None = None) -> bool:
+    """Whether a part of a text leads to where code may lie, or is none of these words."""
+    parts = [part for part in _PARTS.findall(text) if not part.endswith(_NO_CODE)]
+    named = (_PLACE.match(part) if word is None else not word.fullmatch(part) for part in parts)
+    return any(named) and not _WRITTEN_TO.fullmatch(name)
 
 
 def _code_targets(placed: Placed) -> Iterator[tuple[str, int, str]]:

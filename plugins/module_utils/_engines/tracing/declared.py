@@ -2,6 +2,7 @@
 """``tracing`` of a service: the collector that its engine sends OpenTelemetry spans to, and headers for it that are
 secret."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,10 +26,11 @@ _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([\x21-\x7e]([\
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def decide(service_name: str, service: ServiceData, folder: Path) -> Iterator[Finding]:
+def decide(service_name: str, service: ServiceData, folder: Path, made: str) -> Iterator[Finding]:
     """``tracing`` of a checked service gets its whole endpoint, and an absolute ``headers_file``, None without one.
 
-    folder: of the inventory. A file that isn't there or can't be sent would be missed when the service starts.
+    folder: of the inventory. A file that isn't there or can't be sent would be missed when the service starts. made:
+    the one that the run makes before that.
     """
     tracing = service.get("tracing")
     if tracing is None:
@@ -44,10 +46,11 @@ def decide(service_name: str, service: ServiceData, folder: Path) -> Iterator[Fi
     path = folder / tracing["headers_file"]
     tracing["headers_file"] = str(path)
     file = place.below("headers_file")
-    text = yield from secret_files.named(
-        "input-tracing-headers", file, path, expected=_EXPECTED, remedy=_REMEDY, most=_HEADERS_BYTES
-    )
-    yield from headers_problems(file, path, text) if text is not None else ()
+    if str(path) != made or os.path.lexists(path):
+        text = yield from secret_files.named(
+            "input-tracing-headers", file, path, expected=_EXPECTED, remedy=_REMEDY, most=_HEADERS_BYTES
+        )
+        yield from headers_problems(file, path, text) if text is not None else ()
     if endpoint.scheme == "http":
         yield worded.warning("service-tracing-clear", place.below("endpoint"), netloc=endpoint.netloc)
 

@@ -41,7 +41,7 @@ def decide(phoenix: PhoenixDeclared, context: DeclareContext) -> Iterator[Findin
     phoenix.setdefault("retention_days", fact("phoenix", "retention_days"))
     phoenix.setdefault("disk_gib", fact("phoenix", "disk_gib"))
     name = phoenix["host"]
-    path = context.folder / phoenix["secret_file"]
+    written, path = phoenix["secret_file"], context.folder / phoenix["secret_file"]
     phoenix["secret_file"] = str(path)
     if name not in context.hosts:
         yield unknown_host(PLACE.below("host"), name, context.hosts)
@@ -49,9 +49,15 @@ def decide(phoenix: PhoenixDeclared, context: DeclareContext) -> Iterator[Findin
     key = yield from _key_problems(path)
     for service, declared in context.services.items():
         tracing = declared.get("tracing")
-        file = tracing["headers_file"] if tracing else None
-        if key and file and key.encode() in (secret_files.read(Path(file), 1 << 16) or b""):
-            yield worded.error("service-tracing-administrator", Place(service=service).below("tracing", "headers_file"))
+        file = Path(tracing["headers_file"] or "") if tracing else Path()
+        if key and file.is_file() and key.encode() in (secret_files.read(file, 1 << 16) or b""):
+            place = Place(service=service).below("tracing", "headers_file")
+            yield worded.error("service-tracing-administrator", place, spans=spans(written))
+
+
+def spans(secret_file: str) -> str:
+    """The controller's file with the header by which services send spans, of a key that administers nothing."""
+    return f"{secret_file}.spans"
 
 
 def claims(phoenix: PhoenixDeclared, _hosts: Mapping[str, Host]) -> Claims:

@@ -12,7 +12,7 @@ from ..._base import layout
 from ..._base.addresses import in_url
 from ..._base.gb10 import fact, filled
 from ..._base.slice import PhoenixSlice
-from .declared import PhoenixDeclared, is_key
+from .declared import PhoenixDeclared, is_key, spans
 
 SECRETS = f"{layout.PHOENIX}/secrets"
 LOCK = "roles/phoenix/files/phoenix.txt"
@@ -48,7 +48,7 @@ def part_of(phoenix: PhoenixDeclared | None, host: str, inventory: str) -> Phoen
     """``hosts.<host>.phoenix``. phoenix: as `_subjects.phoenix.declared.decide` completes it; None without.
 
     tool: the folder of its virtual environment; empty where there is none. gone: unit files that an earlier declaration
-    of the same inventory may have left. url: where it is asked, on its host. spans: as below.
+    of the same inventory may have left. url: where it is asked, on its host.
     """
     here = phoenix is not None and phoenix["host"] == host
     gone = [] if here else [f"{layout.UNITS}/{unit}" for unit in layout.PHOENIX_UNITS]
@@ -82,13 +82,8 @@ def part_of(phoenix: PhoenixDeclared | None, host: str, inventory: str) -> Phoen
         "folders": {layout.PHOENIX: "0700"},
         "files": {f"{layout.UNITS}/{unit}": {"mode": "0644", "content": text} for unit, text in texts.items()},
         "secrets": [{"source": phoenix["secret_file"], "path": SECRETS}],
-        "spans": spans(phoenix),
+        "spans": spans(phoenix["secret_file"]),
     }
-
-
-def spans(phoenix: PhoenixDeclared) -> str:
-    """The controller's file with the header by which services send spans, of a key that administers nothing."""
-    return f"{phoenix['secret_file']}.spans"
 
 
 def url(phoenix: PhoenixDeclared) -> str:
