@@ -58,6 +58,26 @@ PERSON = "   maria : TTY=pts/0 ; PWD=/home/maria ; USER=root ; COMMAND=/usr/bin/
             "kill 15",
             "cron.service ended it",
         ),
+        (
+            [entry("session-3.scope", "maria ran command docker kill gb10-service-chat as root from /root", "doas")],
+            "kill 9",
+            "maria ended it by `docker kill gb10-service-chat`",
+        ),
+        (
+            [entry("session-3.scope", "maria ran command pkill -9 -f vllm as root from /home/maria", "doas")],
+            "",
+            "maria ended it by `pkill -9 -f vllm`",
+        ),
+        (
+            [entry("cron.service", "(root) CMD (docker restart gb10-service-chat >/dev/null)", "CRON")],
+            "kill 15",
+            "root's cron job ended it by `docker restart gb10-service-chat >/dev/null`",
+        ),
+        (
+            [entry("crond.service", "(ops) CMD (pkill -f vllm)", "CROND")],
+            "",
+            "ops's cron job ended it by `pkill -f vllm`",
+        ),
         ([], "kill 15\nkill 9\nstop \ndie ", "somebody ended it by Docker"),
         ([], "oom \ndie ", "the kernel ended it at the container's own memory limit"),
         ([entry("docker.service", "Processing signal 'terminated'")], "", "Docker itself was stopped"),
@@ -116,3 +136,39 @@ def test_a_silent_watchdog_is_named_as_one_that_may_have() -> None:
     assert who([], units=units).endswith(": spark-watchdog.service on this host may have")
     assert who([], units=units, status=0) == "spark-watchdog.service on this host may have ended a process of it"
     assert who([], units=units, status=1, known=True) == ""
+
+
+DOWN = PERSON.replace("docker kill gb10-service-chat", "docker compose -f /srv/x.yml down")
+NIGHT = entry("cron.service", "(root) CMD (/usr/local/bin/night.sh)", "CRON")
+
+
+@pytest.mark.parametrize(
+    ("journal", "events", "perhaps"),
+    [
+        ([entry("session-3.scope", DOWN, "sudo")], "kill 15", "maria (`/usr/bin/docker compose -f /srv/x.yml down`)"),
+        ([entry("session-3.scope", DOWN.replace("r compose", "r-compose"), "sudo")], "kill 15", "maria (`"),
+        (
+            [entry("session-3.scope", "maria ran command docker compose down as root from /srv", "doas")],
+            "stop \nkill 15",
+            "maria (`docker compose down`)",
+        ),
+        ([NIGHT], "kill 15", "root's cron job (`/usr/local/bin/night.sh`)"),
+        ([NIGHT], "die ", "root's cron job (`/usr/local/bin/night.sh`)"),
+    ],
+)
+def test_a_command_that_names_no_container_is_named_as_one_that_may_have(
+    journal: list[str], events: str, perhaps: str
+) -> None:
+    found = who(journal, events)
+    assert found.startswith("somebody ended it by ")
+    assert f": {perhaps}" in found
+    assert found.endswith(" on this host may have")
+
+
+def test_compose_and_cron_are_not_blamed_for_what_they_cannot_have_ended() -> None:
+    own_jobs = entry("cron.service", "(root) CMD (command -v debian-sa1 > /dev/null && debian-sa1 1 1)", "CRON")
+    assert who([entry("session-3.scope", DOWN, "sudo"), own_jobs], "die ") == (
+        "somebody ended it by signal 9 (`kill`, `pkill`)"
+    )
+    assert who([NIGHT, entry("session-3.scope", DOWN, "sudo")], status=1) == ""
+    assert who([NIGHT], status=137, known=True) == ""

@@ -4,11 +4,21 @@
 import json
 import re
 import signal
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 _ENDS = re.compile(r"kill|terminat|SIGTERM|SIGKILL|signal 9|\bstop|remov|\brm\b|restart|\boom\b", re.IGNORECASE)
-_COMMAND = re.compile(r"\s*(\S+) : .*\bCOMMAND=(.+)")
+# How a program tells whose command it runs.
+_CRON = re.compile(r"\((\S+)\) CMD \((.+)\)$")
+_COMMANDS = {
+    "sudo": re.compile(r"\s*(\S+) : .*\bCOMMAND=(.+)"),
+    "doas": re.compile(r"(\S+) ran command (.+) as \S+ from "),
+    "CRON": _CRON,
+    "CROND": _CRON,
+}
+# It names no container, but all of a project.
+_COMPOSE = re.compile(r"\bdocker[- ]compose\b.*\b(?:down|stop|kill|rm|restart)\b")
+_OF_THE_SYSTEM = re.compile(r"debian-sa1|e2scrub|/etc/cron\.(?:hourly|daily|weekly|monthly)|anacron")
 _NUMBER, _SHORT_ID = re.compile(r"\b\d{2,8}\b"), re.compile(r"(?<=[ /])[0-9a-f]{4,11}\b")
 _BY_NAME = re.compile(r"\b(?:pkill|killall)\b")
 _DOCKER_ENDS = re.compile(r"Daemon shutdown complete|Processing signal|Stopping docker", re.IGNORECASE)
@@ -18,6 +28,7 @@ _REPORTERS = ("docker.service", "containerd.service", "init.scope", "")
 _WATCHDOG = re.compile(r"oomd?\b|nohang|watchdog|thrash|reaper|guard|killer|monit\b")
 _SHOWN = 160
 GUARD = "the memory guard"
+_BY_DOCKER = "somebody ended it by Docker (`docker stop`, `docker kill`, `docker rm -f`, or a tool that does so)"
 PERHAPS = "ended a process of it"
 
 
@@ -37,10 +48,11 @@ class Scene:
 def ended_by(scene: Scene, pids: Collection[int], status: int, cause_is_known: bool) -> str:
     """A clause that names who ended it; empty where it ended by itself."""
     found = _by_journal(scene, pids) or _by_docker(scene)
+    units = [unit for unit in re.findall(r"^\s*(\S+\.service)", scene.units, re.MULTILINE) if _watches(unit, scene)]
+    may = _may(units)
     if found:
-        return found
-    others = [unit for unit in re.findall(r"^\s*(\S+\.service)", scene.units, re.MULTILINE) if _watches(unit, scene)]
-    may = f"{' and '.join(others)} on this host may have" if others else ""
+        perhaps = _may([*units, *_perhaps(scene, compose=True)]) if found == _BY_DOCKER else ""
+        return f"{found}: {perhaps}" if perhaps else found
     if status in (128 + signal.SIGKILL, 128 + signal.SIGTERM):
         # of a process so young that nobody had seen it
         guard = [text for who, text in _entries(scene.journal) if who in scene.own and text.startswith("sending SIG")]
@@ -48,16 +60,18 @@ def ended_by(scene: Scene, pids: Collection[int], status: int, cause_is_known: b
             return f"{GUARD} ended it ({guard[-1][:_SHOWN]}), since the host had too little memory left"
         # SGLang ends itself by SIGKILL when a start fails
         if not cause_is_known:
-            return f"somebody ended it by signal {status - 128} (`kill`, `pkill`){may and f': {may}'}"
+            perhaps = _may([*units, *_perhaps(scene)])
+            return f"somebody ended it by signal {status - 128} (`kill`, `pkill`){perhaps and f': {perhaps}'}"
     return "" if cause_is_known or not may else f"{may} {PERHAPS}"
 
 
 def _by_journal(scene: Scene, pids: Collection[int]) -> str:
     for who, text in _entries(scene.journal):
-        if command := _COMMAND.match(text) if who == "sudo" else None:
+        if command := _command(who, text):
             by_name = _BY_NAME.search(command[2]) and "kill" not in scene.events
-            if by_name or (_ENDS.search(command[2]) and _is_about(command[2], scene.names, pids)):
-                return f"{command[1]} ended it by `{command[2].strip()[:_SHOWN]}`"
+            ends_it = _ENDS.search(command[2]) or _COMPOSE.search(command[2])
+            if by_name or (ends_it and _is_about(command[2], scene.names, pids)):
+                return f"{_whose(who, command)} ended it by `{command[2].strip()[:_SHOWN]}`"
         elif who not in (*scene.own, *_REPORTERS) and _ENDS.search(text) and _is_about(text, scene.names, pids):
             return f"{who} ended it ({' '.join(text.split())[:_SHOWN]})"
     return ""
@@ -69,8 +83,28 @@ def _by_docker(scene: Scene) -> str:
     actions = {line.split(" ")[0] for line in scene.events.splitlines()}
     if "oom" in actions:
         return "the kernel ended it at the container's own memory limit"
-    by_docker = "somebody ended it by Docker (`docker stop`, `docker kill`, `docker rm -f`, or a tool that does so)"
-    return by_docker if actions & {"kill", "stop"} else ""
+    return _BY_DOCKER if actions & {"kill", "stop"} else ""
+
+
+def _may(others: Sequence[str]) -> str:
+    return f"{' and '.join(others)} on this host may have" if others else ""
+
+
+def _perhaps(scene: Scene, compose: bool = False) -> Iterator[str]:
+    """Commands of these seconds that do not say what they end: cron's jobs, and compose's of whole projects."""
+    for who, text in _entries(scene.journal):
+        command = _command(who, text)
+        is_job = who.startswith("CRON") and not _OF_THE_SYSTEM.search(text)
+        if command and (is_job or (compose and _COMPOSE.search(command[2]))):
+            yield f"{_whose(who, command)} (`{command[2].strip()[:_SHOWN]}`)"
+
+
+def _command(who: str, text: str) -> re.Match[str] | None:
+    return _COMMANDS[who].match(text) if who in _COMMANDS else None
+
+
+def _whose(who: str, command: re.Match[str]) -> str:
+    return f"{command[1]}'s cron job" if who.startswith("CRON") else command[1]
 
 
 def _watches(unit: str, scene: Scene) -> bool:
@@ -86,7 +120,7 @@ def _entries(journal: str) -> Iterator[tuple[str, str]]:
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
         if isinstance(text, str):
-            yield program if program == "sudo" else entry.get("_SYSTEMD_UNIT") or program, text
+            yield program if program in _COMMANDS else entry.get("_SYSTEMD_UNIT") or program, text
 
 
 def _is_about(text: str, names: Collection[str], pids: Collection[int]) -> bool:
