@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import data_table
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe import machine
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import bounded_run, read_parts
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host import textfile
@@ -87,6 +88,75 @@ LINES = [
     ("kernel BUG at mm/slub.c:448!", "fault"),
     ("Unable to handle kernel paging request at virtual address ffff", "fault"),
     ("usb 1-1: new high-speed USB device number 2 using xhci_hcd", ""),
+    # a GSP that dies without an Xid: NVIDIA/open-gpu-kernel-modules issues 446, 1080, 1111 and 1200
+    ("NVRM: _kgspRpcRecvPoll: GSP RM heartbeat timed out", "xid-gone"),
+    (
+        "NVRM: _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 3175895033 diff 79682 timeout 5200",
+        "xid-gone",
+    ),
+    ("NVRM: GPU0 _kgspRpcGspEventPmuHalted: Received signal from GSP that PMU has halted.", "xid-gone"),
+    (
+        "NVRM: nvAssertFailedNoLog: Back to back GSP RPC timeout detected! GPU marked for reset @ kernel_gsp.c",
+        "xid-gone",
+    ),
+    ("NVRM: _issueRpcAndWait: rpcRecvPoll timedout for fn 76 sequence 4129!", "xid-gone"),
+    ("NVRM: nvAssertOkFailedNoLog: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned", "xid-gone"),
+    ("NVRM: krcWatchdog_IMPL: RC watchdog: GPU is probably locked!  Notify Timeout Seconds: 7", "xid-gone"),
+    ("NVRM: GPU 000f:01:00.0: RmInitAdapter failed! (0x62:0x40:2028)", "xid-gone"),
+    ("NVRM: GPU 000f:01:00.0: rm_init_adapter failed, device minor number 0", "xid-gone"),
+    (f"{XID}154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", "xid-gone"),
+    ("NVRM: GPU at PCI:000f:01:00: GPU-3f00ab1a-28c0-3678-0d8e-4ee2f636e747", ""),
+    # a ConnectX-7 whose recovery wedges: MiaAI-Lab DSpark issue 146; mlx5/core/health.c, cmd.c, events.c
+    ("mlx5_core 0000:01:00.0: poll_health:803:(pid 0): device's health compromised - reached miss count", "adapter"),
+    ("mlx5_core 0000:01:00.0: print_health_info:423:(pid 0): synd 0x7: irisc not responding", "adapter"),
+    (
+        "mlx5_core 0000:01:00.0: wait_func_handle_exec_timeout:1104: cmd[22]: CREATE_DCT(0x710) No done completion",
+        "adapter",
+    ),
+    (
+        "mlx5_core 0000:01:00.0: wait_func:1132: CREATE_DCT(0x710) timeout. Will cause a leak of a command resource",
+        "adapter",
+    ),
+    ("mlx5_core 0000:01:00.0: mlx5_pci_slot_reset: failed to enable device", "adapter"),
+    ("mlx5_core 0000:01:00.0: mlx5_wait_for_pci_start:304: PCI slot is unavailable", "adapter"),
+    ("mlx5_core 0000:01:00.0 enp1s0f0np0: TX timeout detected", "adapter"),
+    (
+        "mlx5_core 0000:01:00.0: Port module event[error]: module 0, Cable error, Bus stuck (I2C or data shorted)",
+        "adapter",
+    ),
+    ("mlx5_core 0000:01:00.0: Port module event[error]: module 0, Cable error, High Temperature", "heat"),
+    ("mlx5_core 0000:01:00.0: Port module event: module 0, Cable plugged", ""),
+    ("mlx5_core 0000:01:00.0: mlx5_pcie_event:301:(pid 17): Detected insufficient power on the PCIe slot (27W).", ""),
+    # the management network: MiaAI-Lab DSpark pull request 157; net/sched/sch_generic.c
+    ("mt7925e 0009:01:00.0: driver own failed", "network"),
+    ("mt7925e 0009:01:00.0: chip reset", "network"),
+    ("r8127 0007:01:00.0 enP7s7: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms", "network"),
+    ("NETDEV WATCHDOG: enP7s7 (r8127): transmit queue 0 timed out", "network"),
+    ("mlx5_core 0000:01:00.0 enp1s0f0np0: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 15010 ms", "adapter"),
+    # a disk in the words of Linux 6 and of other file systems
+    ("nvme0n1: I/O Cmd(0x2) @ LBA 1234, 8 blocks, I/O Error (sct 0x2 / sc 0x81) MORE DNR", "disk"),
+    ("nvme nvme0: resetting controller due to persistent internal error", "disk"),
+    ("EXT4-fs (nvme0n1p2): error count since last fsck: 4", "disk"),
+    ("Aborting journal on device nvme0n1p2-8.", "disk"),
+    ("JBD2: Detected IO errors while flushing file data on nvme0n1p2-8", "disk"),
+    ("XFS (nvme0n1p2): Filesystem has been shut down due to log error (0x2).", "disk"),
+    ("EXT4-fs (nvme0n1p2): recovery complete", ""),
+    ("nvme nvme0: failed to set APST feature (2)", ""),
+    # what the firmware kept of the end before, and processors, memory management and interrupts that fail
+    ("BERT: Error records from previous boot:", "hardware"),
+    ("BERT: [Hardware Error]: Skipped 1 error records", "hardware"),
+    ("SError Interrupt on CPU3, code 0x00000000be000011 -- SError", "hardware"),
+    (
+        "arm-smmu-v3 arm-smmu-v3.3.auto: CMD_SYNC timeout at 0x00000a11 [hwprod 0x00000a12, hwcons 0x00000a11]",
+        "hardware",
+    ),
+    ('irq 173: nobody cared (try booting with the "irqpoll" option)', "hardware"),
+    ("reboot: HARDWARE PROTECTION shutdown (Temperature too high)", "heat"),
+    ("BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for 31s!", "stuck"),
+    # of healthy machines
+    ("pci 000f:01:00.0: DOE: [2c8] ABORT timed out", ""),
+    ("ucsi_acpi USBC000:00: UCSI_GET_PDOS failed (-95)", ""),
+    ("nvidia: module verification failed: signature and/or required key missing - tainting kernel", ""),
     ("audit: type=1400 audit(1): apparmor=ALLOWED operation=open", ""),
 ]
 
@@ -96,17 +166,34 @@ def test_a_kernels_line_is_of_its_kind_or_of_none(line: str, kind: str) -> None:
     read = reading.complaints(textfile.kinds([(5.0, line), (90_000.0, line)], 90_010.0))
     assert {name: (one["count"], one["today"]) for name, one in read.items()} == ({kind: (2, 1)} if kind else {})
     rules = found(put("health", "lines", read))
-    is_named = bool(kind) and kind != "corrected"
+    is_named = bool(kind) and "most" not in data_table("kernel_lines")[kind]
     assert ("kernel-warns" in rules) == is_named
     if is_named:
         one = rules["kernel-warns"]
         assert line[-30:] in one.found and "1 in the last day" in one.found and one.remedy and one.source
 
 
-def test_a_flood_of_corrected_errors_is_named_and_a_few_are_not() -> None:
-    for today, is_named in ((40, False), (400, True)):
-        lines = {"corrected": {"count": 5000, "today": today, "last": "AER: Corrected error received"}}
-        assert ("kernel-warns" in found(put("health", "lines", lines))) == is_named
+@pytest.mark.parametrize(
+    ("kind", "today", "is_named"),
+    [
+        ("corrected", 40, False),
+        ("corrected", 400, True),
+        # a start of an engine, a burst, three days of a healthy host (vllm-project/vllm issue 56824)
+        ("out-of-memory", 1, False),
+        ("out-of-memory", 16, False),
+        ("out-of-memory", 55, False),
+        # hosts that froze (MiaAI-Lab DSpark issue 17; NVIDIA/open-gpu-kernel-modules issue 1358)
+        ("out-of-memory", 163, True),
+        ("out-of-memory", 202, True),
+        ("network", 2, False),
+        ("network", 30, True),
+    ],
+)
+def test_a_flood_of_what_healthy_machines_have_is_named_and_a_few_are_not(
+    kind: str, today: int, is_named: bool
+) -> None:
+    lines = {kind: {"count": 5000, "today": today, "last": "its words"}}
+    assert ("kernel-warns" in found(put("health", "lines", lines))) == is_named
 
 
 def test_each_line_of_the_ring_is_counted_once(tmp_path: Path) -> None:
@@ -181,6 +268,7 @@ def at_work(use: float, clock: float, power: float, heat: float, *held: str) -> 
 
 
 CAP = "SW Power Cap"
+UNLOADED = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
 ILLS: dict[str, tuple[Any, str, str]] = {
     "702 MHz under load (eugr/spark-vllm-docker issue 334)": (at_work(96, 702, 20, 48), "gpu-slow", "for a minute"),
     "513 MHz": (at_work(100, 513, 14, 44, CAP), "gpu-slow", "for a minute"),
@@ -192,6 +280,27 @@ ILLS: dict[str, tuple[Any, str, str]] = {
     "a disk that is used up": (put("drives", "nvme0", "used", 97), "drive-worn", "another disk"),
     "a disk without spare": (put("drives", "nvme0", "spare", 4), "drive-worn", "save what is on it"),
     "a disk that turned read-only": (put("drives", "nvme0", "warning", 8), "drive-worn", "save what is on it"),
+    "a disk that lost what was written (blog.nerdz.cloud)": (put("drives", "nvme0", "errors", 4), "drive-worn", "copy"),
+    "640 MHz for minutes, time and again (a GX10's owner, dredyson.com)": (
+        at_work(95, 640, 16.5, 50),
+        "gpu-slow",
+        "for a minute",
+    ),
+    "695 MHz (hasso5703/dgx-spark-qwen38 issue 8)": (
+        put("gpu", "figures", {"use_percent": 96, "clock_mhz": 695}),
+        "gpu-slow",
+        "for a minute",
+    ),
+    "88 degrees in a chassis that slows down at 87 (0xBakeer/inference-atlas pull request 225)": (
+        at_work(96, 2150, 70, 88, "SW Thermal Slowdown"),
+        "gpu-hot",
+        "clock_max_mhz: 2150",
+    ),
+    "a module that Secure Boot keeps out (deepin-community/kernel issue 2144)": (
+        put("gpu", "why", f"nvidia-smi ended with 9: {UNLOADED}"),
+        "gpu-silent",
+        "linux-modules-nvidia-580-open",
+    ),
     "a hot disk": (put("drives", "nvme0", "warning", 2), "drive-hot", "air"),
     "a hot zone": (put("sensors", "heat_c", {"zone 0": 99.0}), "machine-hot", "air"),
     "a hot adapter": (put("sensors", "heat_c", {"mlx5 1 1": 107.0}), "machine-hot", "air"),
@@ -272,7 +381,7 @@ def test_a_disks_own_words_are_read() -> None:
 
 
 def test_what_a_machine_lacks_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_HWMON", "_ZONES", "_RDMA", "_UNITS"):
+    for name in ("_HWMON", "_ZONES", "_RDMA", "_UNITS", "_HOMES"):
         monkeypatch.setattr(reading, name, tmp_path)
     monkeypatch.setattr(reading, "_CRON", (tmp_path / "none",))
     assert reading.read_sensors() == {"heat_c": {}, "errors": {}} and reading.read_watchdogs() == []
@@ -311,6 +420,10 @@ KILLER = "#!/bin/bash\nwhile true; do\n  curl -sf localhost:8000/health || docke
     [
         ("watch.service", KILLER, True),
         ("guard.service", "while True:\n  if MemAvailable < 1: os.kill(pid, 9)  # the vllm engine\n", True),
+        # killers beside an engine: tonyd2wild's Vision issue 31, comment of 2026-08-19
+        ("dgx-anti-oom.service", "while low():  # MemAvailable\n    psutil.Process(vllm).kill()\n", True),
+        ("list.service", "while True:\n  if not up('/health'): run([\"docker\", 'restart', 'vllm'])\n", True),
+        ("sig.service", "while :; do free -g | pkill -9 -f VLLM::EngineCore; done\n", True),
         ("gb10-service-x.service", KILLER, False),
         ("vllm.service", START, False),
         ("backup.service", "while read line; do systemctl stop postgresql; done\n", False),
@@ -327,9 +440,20 @@ def test_a_watchdog_of_somebody_is_known_by_what_it_runs(
     (units / "off.service").write_text(f"[Service]\nExecStart=/bin/bash {program}\n")  # not enabled
     (units / "multi-user.target.wants" / name).symlink_to(units / name)
     (tmp_path / "cron").write_text(f"# {program}\n* * * * * root {program if is_found else '/usr/bin/true'}\n")
+    of_account = tmp_path / "home" / "ann" / ".config" / "systemd" / "user"
+    (of_account / "default.target.wants").mkdir(parents=True)
+    (of_account / name).write_text(f"[Service]\nExecStart=/bin/bash {program}\n")
+    (of_account / "default.target.wants" / name).symlink_to(of_account / name)
     monkeypatch.setattr(reading, "_UNITS", units)
+    monkeypatch.setattr(reading, "_HOMES", tmp_path / "home")
     monkeypatch.setattr(reading, "_CRON", (tmp_path / "cron",))
-    assert [one["unit"] for one in reading.read_watchdogs()] == ([name, str(tmp_path / "cron")] if is_found else [])
+    named = [name, str(of_account / name), str(tmp_path / "cron")]
+    assert [one["unit"] for one in reading.read_watchdogs()] == (named if is_found else [])
+    timer = units / f"{Path(name).stem}.timer"
+    timer.write_text("[Timer]\nOnCalendar=minutely\n")
+    (units / "multi-user.target.wants" / name).unlink()
+    (units / "multi-user.target.wants" / timer.name).symlink_to(timer)
+    assert [one["unit"] for one in reading.read_watchdogs()] == (named if is_found else [])
 
 
 # A program that hangs -----------------------------------------------------------------------------------------------

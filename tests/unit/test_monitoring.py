@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import data_table
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed.served import least_share, totals
@@ -520,6 +521,12 @@ CAUSES: list[tuple[str, dict[str, str]]] = [
     ("Gb10GpuSlow", {HELD: "1x30", f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "513e6x30"}),
     ("Gb10KernelWarns", {'gb10_kernel_lines{host="titan",kind="xid-gone"}': "0x8 1x30"}),
     ("", {'gb10_kernel_lines{host="titan",kind="corrected"}': "0+3x30"}),
+    # of a healthy host, in a burst (vllm-project/vllm issue 56824), and of one that froze
+    ("", {'gb10_kernel_lines{host="titan",kind="out-of-memory"}': "0x8 55x30"}),
+    ("Gb10KernelWarns", {'gb10_kernel_lines{host="titan",kind="out-of-memory"}': "0x8 202x30"}),
+    ("Gb10KernelWarns", {'gb10_kernel_lines{host="titan",kind="adapter"}': "0x8 1x30"}),
+    ("", {'gb10_kernel_lines{host="titan",kind="network"}': "0x8 2x30"}),
+    ("Gb10KernelWarns", {'gb10_kernel_lines{host="titan",kind="network"}': "0x8 30x30"}),
     (
         "Gb10MemoryLeaked",
         {'gb10_gpu_programs{host="titan"}': "0x60", 'node_memory_MemFree_bytes{job="host",host="titan"}': "2e10x60"},
@@ -540,6 +547,19 @@ CAUSES: list[tuple[str, dict[str, str]]] = [
     ("Gb10Preemptions", {f"vllm:num_preemptions_total{{{SERVICE}}}": "0+60x30"}),
     ("Gb10FirstTokenSlow", {f'vllm:time_to_first_token_seconds_bucket{{{SERVICE},le="5"}}': "0x30"}),
 ]
+
+
+def test_the_alert_of_the_kernel_counts_as_doctor_does() -> None:
+    """What healthy machines have too is named from the same count on."""
+    (alert,) = (one for one in alerts(LIMITS, RECORDED) if one.name == "Gb10KernelWarns")
+    counted = {
+        kind: int(most)
+        for kinds, most in re.findall(r'kind=~?"([^"]+)"}\[1d\]\) > (\d+)', alert.expr)
+        for kind in kinds.split("|")
+    }
+    assert counted == {name: row["most"] for name, row in data_table("kernel_lines").items() if "most" in row}
+    (at_once,) = re.findall(r'kind!~"([^"]+)"}\[1h\]\) > 0', alert.expr)
+    assert {*at_once.split("|")} == counted.keys()
 
 
 def rules_show(
@@ -609,7 +629,10 @@ def month(changed: dict[str, list[float | None]], days: int = 30) -> dict[str, s
     boots = [-86_400.0 if step < 9 * DAY else 9.0 * DAY * STEP_S - 30 for step in at]
     found: dict[str, list[float | None]] = {
         f"gb10_gpu_utilization_ratio{{{GPU}}}": [0.96 if busy else 0.0 for busy in loaded],
-        f"gb10_gpu_sm_clock_hertz{{{GPU}}}": [2.1e9 + step % 5 * 1e8 if loaded[step] else 208e6 for step in at],
+        # now and then it is seen in the second after its work, which still counts as use
+        f"gb10_gpu_sm_clock_hertz{{{GPU}}}": [
+            2.1e9 + step % 5 * 1e8 if loaded[step] and step % 11 else 208e6 for step in at
+        ],
         f"gb10_gpu_power_watts{{{GPU}}}": [40.0 + step % 21 if loaded[step] else 4.0 for step in at],
         f"gb10_gpu_temperature_celsius{{{GPU}}}": [60.0 + step % 19 if loaded[step] else 41.0 for step in at],
         'node_time_seconds{host="titan"}': [float(step * STEP_S) for step in at],
@@ -623,6 +646,9 @@ def month(changed: dict[str, list[float | None]], days: int = 30) -> dict[str, s
         'gb10_gpu_programs{host="titan"}': [1.0 for _ in at],
         KERNEL % "xid-gone": [0.0 for _ in at],
         KERNEL % "corrected": [float(step // 12) for step in at],
+        # at each start of an engine, in a burst of 16 each third day, and a reset of Wi-Fi a day
+        KERNEL % "out-of-memory": [float(step // DAY * 13 + step // (3 * DAY) * 16) for step in at],
+        KERNEL % "network": [float(step // DAY) for step in at],
         'node_thermal_zone_temp{host="titan",zone="0"}': [50.0 + step % 31 if loaded[step] else 45.0 for step in at],
         'node_infiniband_symbol_error_total{host="titan",device="mlx5_0"}': [float(step // 500) for step in at],
         **{
@@ -641,6 +667,16 @@ def ill(series: str, day: int, value: float | None, days: int = 1) -> dict[str, 
     return {series: values}
 
 
+def falls(day: int) -> dict[str, list[float | None]]:
+    series = f"gb10_gpu_sm_clock_hertz{{{GPU}}}"
+    usual: list[float | None] = [float(word) for word in month({}, DAYS)[series].split()]
+    return {
+        series: [
+            640e6 if at >= day * DAY and at % 3 == 0 and one and one > 1e9 else one for at, one in enumerate(usual)
+        ]
+    }
+
+
 BOOTS = 'node_boot_time_seconds{host="titan"}'
 # The first of fourteen hard stops in four days, each after about seven hours.
 STOPS: list[float | None] = [2 * DAY * STEP_S + at // 41 * 41 * STEP_S - 30.0 for at in range(DAY)]
@@ -656,6 +692,9 @@ STOPS: list[float | None] = [2 * DAY * STEP_S + at // 41 * 41 * STEP_S - 30.0 fo
         (ill(f"gb10_gpu_sm_clock_hertz{{{GPU}}}", 2, 702e6), 2, "Gb10GpuSlow"),
         (ill(f"gb10_gpu_sm_clock_hertz{{{GPU}}}", 2, 1404e6), 2, "Gb10GpuHeldBack"),
         (ill(KERNEL % "xid-gone", 2, 3.0), 2, "Gb10KernelWarns"),
+        (ill(KERNEL % "out-of-memory", 2, 230.0), 2, "Gb10KernelWarns"),
+        # ten minutes each half hour, as of a GX10 (dredyson.com): never ten minutes without a fast one
+        (falls(2), 2, "Gb10GpuSlow"),
         (ill('node_thermal_zone_temp{host="titan",zone="0"}', 2, 97.0), 2, "Gb10MachineHot"),
         (
             {'gb10_machine_ill{host="titan",of="titan",rule="drive-worn"}': [None] * (2 * DAY + 18) + [1.0] * DAY},

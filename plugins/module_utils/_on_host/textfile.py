@@ -36,23 +36,34 @@ _HELD = {"power": 0x4 | 0x80, "heat": 0x20 | 0x40}
 # What a kernel complains of. Xids that a program's own fault or end makes are left out: 13, 31, 43, 45 (NVIDIA, "XID
 # Errors"), and 154 where it takes its demand back.
 KINDS = (
-    ("xid-gone", r"NVRM: Xid \(.*?\): (?:(?:62|79|119|120|143),|154,(?!.* to 0x0\b))"),
+    ("xid-gone", r"NVRM: Xid \(.*?\): (?:(?:62|79|119|120|143),|154,(?!.* to 0x0\b))"
+     r"|NVRM: .*(?:(?i:heartbeat timed out)|PMU has halted|marked for reset|NV_ERR_RESET_REQUIRED|is probably locked"
+     r"|rpcRecvPoll timedout|(?i:rm_?init_?adapter) failed)"),
     ("xid-memory", r"NVRM: Xid \(.*?\): (?:48|63|64|94|95|140),"),
     ("xid", r"NVRM: Xid \(.*?\): (?!(?:13|31|43|45|48|62|63|64|79|94|95|119|120|140|143|154),)\d+"),
     ("out-of-memory", r"NVRM: .*NV_ERR_NO_MEMORY"),
     ("killed", r"\bOut of memory: Killed process"),
     ("hardware", r"\[Hardware Error\]: +event severity: (?!corrected|info)|EDAC .*\bUE\b|AER: .*Uncorrect"
-     r"|PCIe Bus Error: severity=Uncorrect|AER: .*(?<!Non-)\bFatal|AER: device recovery failed"),
+     r"|PCIe Bus Error: severity=Uncorrect|AER: .*(?<!Non-)\bFatal|AER: device recovery failed|SError Interrupt on CPU"
+     r"|BERT: (?:Error records from|.*Skipped)|CMD_SYNC timeout|: nobody cared"),
     ("corrected", r"\[Hardware Error\]: +event severity: corrected|EDAC .*\bCE\b|AER: .*Correct"),
     ("disk", r"(?:I/O|medium) error,? (?:on )?dev nvme|EXT4-fs error \(device nvme|\(nvme\w+\): Remounting"
-     r"|nvme.*(?:controller is down|I/O .*timeout|Disabling device|Device not ready|Removing after probe)"),
-    ("heat", r"(?i)critical temperature reached|temperature above threshold|mlx5.*high temperature"),
-    ("stuck", r"INFO: task .* blocked for more than|BUG: soft lockup|detected stalls? on|hard LOCKUP"),
-    ("fault", r"Internal error: |kernel BUG at|BUG: (?!soft lockup)|Unable to handle kernel"),
+     r"|EXT4-fs \(nvme\w+\): error count|XFS \(nvme\w+\): (?:Filesystem has been shut down|Corruption)"
+     r"|Aborting journal on device nvme|JBD2: .*IO error.* nvme|nvme\w+: I/O Cmd.*I/O Error"
+     r"|nvme.*(?:controller is down|I/O .*timeout|Disabling device|Device not ready|Removing after probe"
+     r"|resetting controller due to)"),
+    ("heat", r"(?i)critical temperature reached|temperature above threshold|mlx5.*high temperature"
+     r"|HARDWARE PROTECTION shutdown \(Temp"),
+    ("adapter", r"mlx5.*(?:health compromised|not responding|No done completion|leak of a command|slot_reset"
+     r"|PCI slot is unavailable|TX timeout|Cable error|transmit queue)"),
+    ("network", r"NETDEV WATCHDOG: |mt7925.*(?:chip reset|own failed)"),
+    ("stuck", r"INFO: task .* blocked for more than|BUG: (?:soft|workqueue) lockup|detected stalls? on|hard LOCKUP"),
+    ("fault", r"Internal error: |kernel BUG at|BUG: (?!soft|workqueue)|Unable to handle kernel"),
 )  # fmt: skip
 # One of these is in each of them: a ring of 5,000 lines is read in 5 ms instead of 33.
 _ANY = re.compile(
-    r"Xid|NV_ERR|Killed|Hardware Error|EDAC|AER|PCIe Bus|nvme|emperature|blocked|lockup|stall|LOCKUP|Internal|BUG|Unab"
+    r"NVRM|Killed|Hardware Error|EDAC|AER|PCIe Bus|nvme|emperature|blocked|lockup|stall|LOCKUP|Internal|BUG|Unab|mlx5"
+    r"|NETDEV|mt7925|SError|BERT|CMD_SYNC|nobody|HARDWARE"
 )
 _PATTERNS = [(kind, re.compile(pattern)) for kind, pattern in KINDS]
 _KMSG, _MOST_RECORDS, _MOST_WORDS, _MOST_ILLS, _DAY_S = "/dev/kmsg", 20_000, 300, 50, 86_400

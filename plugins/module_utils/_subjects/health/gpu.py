@@ -12,7 +12,7 @@ from ..._host.probe.nvidia_smi import MISSING
 # A busy GB10 in its low-power state stays below one of both. The others are too hot, and held back.
 BUSY, LOW_MHZ, LOW_W, HOT_C, HELD_MHZ = 90, 1000, 25, 85, 1800
 _BRAKE, _BY_HEAT = "HW Power Brake Slowdown", {"HW Thermal Slowdown", "SW Thermal Slowdown"}
-_MISMATCH = "version mismatch"
+_MISMATCH, _UNLOADED = "version mismatch", "couldn't communicate with the NVIDIA driver"
 # What is written anew by itself lies below /run; the others somebody wrote.
 _MADE_AT_BOOT = ("/run/", "/var/run/")
 
@@ -29,6 +29,8 @@ def gpu(look: PreflightContext) -> Iterator[Finding]:
         yield worded.host_error("gpu-libraries", "the GPU", found=words)
     elif why == MISSING:
         yield worded.host_warning("gpu-silent/no-tool", "the GPU", found=why)
+    elif _UNLOADED in why:
+        yield worded.host_error("gpu-silent/no-driver", "the GPU", found=why)
     elif why:
         yield worded.host_error("gpu-silent/no-answer", "the GPU", found=why)
     else:

@@ -58,6 +58,8 @@ def _parts(look: PreflightContext) -> Iterator[Finding]:
             yield worded.host_error("drive-worn/fails", f"disk {name}", found=shown, errors=drive["errors"])
         elif drive["used"] >= _WORN:
             yield worded.host_warning("drive-worn/used", f"disk {name}", found=shown)
+        elif drive["errors"]:
+            yield worded.host_warning("drive-worn/errors", f"disk {name}", errors=drive["errors"])
         elif drive["warning"]:
             yield worded.host_warning("drive-hot", f"disk {name}", heat=drive["heat_c"])
     for name, errors in sorted(look.part("sensors").get("errors", {}).items()):

@@ -34,12 +34,12 @@ _ERRORS = (
 )
 # NVM Express 2.0: Get Log Page 2 (SMART) of the whole controller; linux/nvme_ioctl.h: _IOWR('N', 0x41, 72 bytes).
 _ADMIN, _SMART, _WHOLE, _LOG_BYTES, _DISK_MS = 0xC0484E41, 2, 0xFFFFFFFF, 512, 5000
-_UNITS = Path("/etc/systemd/system")
+_UNITS, _HOMES = Path("/etc/systemd/system"), Path("/home")
 _CRON = (Path("/etc/crontab"), Path("/etc/cron.d"), Path("/var/spool/cron/crontabs"))
 _OURS = "gb10-"
 _ENDS = re.compile(
-    r"\b(?:(?:docker|podman) +(?:kill|stop|restart|rm)|p?kill(?:all)?|os\.kill|systemctl +(?:restart|stop|kill))\b"
-    r"[ \w.@-]{0,60}"
+    r"\b(?:(?:docker|podman) +(?:kill|stop|restart|rm)|p?kill(?:all)?|os\.kill|systemctl +(?:restart|stop|kill)"
+    r"|\w+\.(?:kill|terminate)(?=\())\b[ \w.@-]{0,60}"
 )
 _ENGINES = re.compile(r"vllm|sglang|llama|trtllm|compute-apps|\bray\b", re.IGNORECASE)
 _WATCHES = re.compile(r"\bwhile\b|/health|MemAvailable|nvidia-smi|\bfree -")
@@ -176,14 +176,16 @@ def read_watchdogs() -> list[dict[str, str]]:
     """``{unit, line}`` of what somebody let run again and again that ends engines: units with their scripts, and lines
     of cron."""
     runs: list[tuple[str, str]] = []
-    for unit in sorted(_UNITS.glob("*.service"))[:_MOST_FILES]:
-        enabled = any(_UNITS.glob(f"*.wants/{unit.name}")) or any(_UNITS.glob(f"*.wants/{unit.stem}.timer"))
-        if enabled and not unit.name.startswith(_OURS):
-            runs.append((unit.name, "\n".join(re.findall(r"^ExecStart=(.*)$", _text(unit), re.MULTILINE))))
+    for folder in (_UNITS, *sorted(_HOMES.glob("*/.config/systemd/user"))):
+        for link in sorted(folder.glob("*.wants/*"))[:_MOST_FILES]:
+            unit = link.resolve() if link.suffix == ".service" else link.resolve().with_suffix(".service")
+            if not unit.name.startswith(_OURS):
+                name = unit.name if folder == _UNITS else str(unit)
+                runs.append((name, "\n".join(re.findall(r"^ExecStart=(.*)$", _text(unit), re.MULTILINE))))
     for path in [path for place in _CRON for path in ([place] if place.is_file() else sorted(place.glob("*")))]:
         runs += [(str(path), f"while {row}") for row in _text(path).splitlines() if not row.lstrip().startswith("#")]
     found = []
-    for name, words in runs[: 2 * _MOST_FILES]:
+    for name, words in list(dict.fromkeys(runs))[: 2 * _MOST_FILES]:
         scripts = [_text(Path(word)) for word in re.findall(r"(?<!\S)[-@!+]*(/[\w./+-]+)", words)[:4]]
         if line := ends_engines("\n".join([words, *scripts])):
             found.append({"unit": name, "line": line})
@@ -193,9 +195,10 @@ def read_watchdogs() -> list[dict[str, str]]:
 def ends_engines(text: str) -> str:
     """The command that ends engines in what watches them; empty for another program, and for one that starts them."""
     plain = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
-    ends = _ENDS.search(plain)
-    is_watchdog = ends and _ENGINES.search(plain) and _WATCHES.search(plain) and not _STARTS.search(plain)
-    return " ".join(ends[0].split())[:_MOST_WORDS] if ends and is_watchdog else ""
+    is_watchdog = _ENGINES.search(plain) and _WATCHES.search(plain) and not _STARTS.search(plain)
+    # words of a command in a list of Python's are words of it too
+    ends = _ENDS.search(re.sub(r"[\"'], *[\"']", " ", plain)) if is_watchdog else None
+    return " ".join(ends[0].split())[:_MOST_WORDS] if ends else ""
 
 
 def _number(path: Path) -> int | None:
