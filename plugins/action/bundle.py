@@ -7,7 +7,6 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 
 from ..module_utils._base import sizes, worded
-from ..module_utils._base.findings import FleetError
 from ..module_utils._base.gb10 import fact
 from ..module_utils._base.own_files import unwritten
 from ..module_utils._operations.bundle.build import Order, build, summary
@@ -37,8 +36,6 @@ class ActionModule(OnController):
             public = trusted_key(Path(options["inventory"]))
             since = Bundle.of([Path(options["since"])], public).manifest if options["since"] else None
             made = build(order, folder, before, since, show)
-        except FleetError as problem:
-            raise AnsibleActionFail(str(problem)) from None
         except OSError as problem:
             words = unwritten(problem, folder, "a folder of yours", "see to that, and run again")
             raise AnsibleActionFail(f"{words}: what has come is kept") from None

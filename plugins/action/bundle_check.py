@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
-
 from ..module_utils._base.findings import FleetError
 from ..module_utils._base.layout import BUNDLE
 from ..module_utils._base.sizes import size
@@ -21,6 +19,8 @@ _LINE_SECONDS = 10
 
 
 class ActionModule(OnController):
+    _before = "nothing was changed: "
+
     def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         inventory = Path(options["inventory"])
         changing = {
@@ -28,16 +28,13 @@ class ActionModule(OnController):
             for host, reasons in options["unconverged"].items()
             if reasons
         }
-        try:
-            bundle = Bundle.of([Path(folder) for folder in options["folders"]], trusted_key(inventory))
-            given = deliveries(options["plan"], bundle.manifest, changing, installing=options["installing"])
-            paths = sorted({path for files in given.values() for path in files.values()})
-            if problems := _read(bundle, paths):
-                raise FleetError(*problems)
-            if not self._task.check_mode:
-                note_used(inventory, bundle)
-        except FleetError as problem:
-            raise AnsibleActionFail(f"nothing was changed: {problem}") from None
+        bundle = Bundle.of([Path(folder) for folder in options["folders"]], trusted_key(inventory))
+        given = deliveries(options["plan"], bundle.manifest, changing, installing=options["installing"])
+        paths = sorted({path for files in given.values() for path in files.values()})
+        if problems := _read(bundle, paths):
+            raise FleetError(*problems)
+        if not self._task.check_mode:
+            note_used(inventory, bundle)
         return {"changed": False, "deliveries": given, "environment": environment(), "folder": BUNDLE}
 
 

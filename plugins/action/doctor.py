@@ -13,7 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 
 from ..module_utils._base.faults import Fault, guarded
-from ..module_utils._base.findings import Finding, FleetError, sentence
+from ..module_utils._base.findings import Finding, sentence
 from ..module_utils._base.own_files import replace_file, unwritten
 from ..module_utils._base.plan import Plan
 from ..module_utils._base.reading import State
@@ -32,18 +32,15 @@ class ActionModule(OnController):
     def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         errors: list[str] = []
         files: list[str] = []
-        try:
-            if options["source"]:
-                hosts = [_from_file(Path(options["source"]).expanduser())]
-            else:
-                plan = options["plan"]
-                errors = [sentence(one) for one in plan["findings"] if one["severity"] == "error"]
-                readings = {host: Reading.registered(variables["hostvars"], host) for host in options["hosts"]}
-                hosts = _from_hosts(plan, readings)
-                if not self._task.check_mode:
-                    files = self._write(Path(options["folder"]), hosts)
-        except FleetError as refusal:
-            raise AnsibleActionFail(str(refusal)) from refusal
+        if options["source"]:
+            hosts = [_from_file(Path(options["source"]).expanduser())]
+        else:
+            plan = options["plan"]
+            errors = [sentence(one) for one in plan["findings"] if one["severity"] == "error"]
+            readings = {host: Reading.registered(variables["hostvars"], host) for host in options["hosts"]}
+            hosts = _from_hosts(plan, readings)
+            if not self._task.check_mode:
+                files = self._write(Path(options["folder"]), hosts)
         for fault in (fault for one in hosts for fault in one.faults):
             Display().vvv(fault.trace, host=fault.host or None)
         width = max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)

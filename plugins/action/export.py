@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._base.findings import FleetError, ordered
+from ..module_utils._base.findings import ordered
 from ..module_utils._base.own_files import replace_file
 from ..module_utils._operations.export import gpustack, kubernetes
 from ..module_utils._operations.export.service import Carried
@@ -31,6 +31,8 @@ _TARGETS: Mapping[str, tuple[Callable[[str, Options], Carried], str]] = {
 
 
 class ActionModule(OnController):
+    _before = "nothing was written: "
+
     def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         plan, folder = options["plan"], Path(options["folder"]).absolute()
         carried, then = _TARGETS[options["target"]]
@@ -42,13 +44,10 @@ class ActionModule(OnController):
         if not wanted:
             raise AnsibleActionFail("nothing was written: " + ("\n".join(refused) or "the plan has no service"))
         whole = {*options["services"]} == {*plan["services"]}
-        try:
-            there = _texts(folder)
-            todo = changes(wanted, there, str(folder), whole=whole)
-            if not self._task.check_mode:
-                _write(folder, todo)
-        except FleetError as problem:
-            raise AnsibleActionFail(f"nothing was written: {problem}") from None
+        there = _texts(folder)
+        todo = changes(wanted, there, str(folder), whole=whole)
+        if not self._task.check_mode:
+            _write(folder, todo)
         for sentence in refused:
             warn(f"not written: {sentence}")
         for sentence in warned:

@@ -4,9 +4,6 @@
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
-
-from ..module_utils._base.findings import FleetError
 from ..module_utils._stores.lock.file import update
 from ..module_utils._stores.lock.lock import KINDS, Lock, Settled, settle
 from ..plugin_utils._documented import OnController
@@ -22,10 +19,7 @@ class ActionModule(OnController):
             settled.append(settle(lock, wanted, {kind: options[kind] for kind in KINDS}, options["relock"]))
             return settled[-1].lock
 
-        try:
-            before, after = update(file, change, write=not self._task.check_mode)
-        except FleetError as problem:
-            raise AnsibleActionFail(str(problem)) from None
+        before, after = update(file, change, write=not self._task.check_mode)
         return {
             "changed": before != after,
             "refused": {

@@ -9,7 +9,6 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._base.findings import FleetError
 from ..module_utils._base.own_files import replace_file, unwritten
 from ..module_utils._operations.pull.published import content, is_same, refused
 from ..module_utils._stores.lock.file import read
@@ -53,8 +52,6 @@ class ActionModule(OnController):
                 _publisher.forget_archives(folder, key, digest, hosts)
             public = _publisher.public_of(key)
             known = public.read_text("ascii").strip() if public.exists() else ""
-        except FleetError as problem:
-            raise AnsibleActionFail(str(problem)) from None
         except _publisher.KeygenError as problem:
             raise AnsibleActionFail(f"{key}: nothing can be signed with it: {problem}") from None
         except OSError as problem:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._base.findings import FleetError, ordered
+from ..module_utils._base.findings import ordered
 from ..module_utils._engines.recipes.derive import as_file, derive
 from ..module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
 from ..module_utils._facts.models.checkpoint import Checkpoint, require_of
@@ -19,14 +19,13 @@ from ..plugin_utils._screen import warn
 
 
 class ActionModule(OnController):
+    _before = "nothing was written: "
+
     def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         folder = recipes_folder(options["folder"], variables, "recipe_new_to")
         named = named_model(options["model"])
         file = named.get("file")
-        try:
-            checkpoint = self._checkpoint(options, named["repository"], file, folder.parent)
-        except FleetError as problem:
-            raise AnsibleActionFail(f"nothing was written: {problem}") from None
+        checkpoint = self._checkpoint(options, named["repository"], file, folder.parent)
         recipe, findings = derive(checkpoint, file=file)
         sentences = [finding.sentence() for finding in ordered(findings)]
         if recipe is None:

@@ -25,18 +25,17 @@ _MOST_NAMED = 3
 
 
 class ActionModule(OnController):
+    _before = "nothing was changed: "
+
     def act(self, options: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         folder, dry = Path(inventory_folder(variables.get("inventory_dir"))), self._task.check_mode
         inventory = inventory_of(variables, folder)
         written = [host["variables"].get(shelf.VARIABLE) for host in inventory["hosts"].values()]
         sources, findings = shelf.read_sources_of(next(filter(None, written), None))
-        try:
-            if not sources:
-                raise FleetError(*findings, *(() if findings else [shelf.none_named()]))
-            before = {one["name"]: shelf.read_kept(folder, one["name"], None if dry else warn) for one in sources}
-            after = {one["name"]: self._taken(one, before[one["name"]], folder, options["fetch"]) for one in sources}
-        except FleetError as problem:
-            raise AnsibleActionFail(f"nothing was changed: {problem}") from None
+        if not sources:
+            raise FleetError(*findings, *(() if findings else [shelf.none_named()]))
+        before = {one["name"]: shelf.read_kept(folder, one["name"], None if dry else warn) for one in sources}
+        after = {one["name"]: self._taken(one, before[one["name"]], folder, options["fetch"]) for one in sources}
         recipes, _ = shelf.usable(after, folder)
         returned, diff = [], []
         if name := options["take"]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._base.findings import FleetError
 from ..module_utils._base.gb10 import fact
 from ..module_utils._base.own_files import unwritten
 from ..plugin_utils._documented import OnController
@@ -24,6 +23,4 @@ class ActionModule(OnController):
             expected = "a folder of yours beside the inventory, where a certificate can be kept"
             remedy = "make it writable, or name a certificate of yours with tls in the service"
             raise AnsibleActionFail(unwritten(error, Path(options["ca"]).parent, expected, remedy)) from error
-        except FleetError as problem:
-            raise AnsibleActionFail(str(problem)) from None
         return {"changed": bool(written), "made": written}

@@ -10,6 +10,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins import modules
 
+from ..module_utils._base.findings import FleetError
 from ..module_utils._base.gb10 import data_file
 from ..module_utils._base.own_files import unwritten
 from ..module_utils._base.yaml_text import read_yaml
@@ -38,6 +39,8 @@ def _option(option: Mapping[str, Any]) -> dict[str, Any]:
 
 class Documented(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
     _options: ClassVar[dict[str, Any]]
+    # what a refusal begins with
+    _before: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         """Read once, where a run loads the action, and not by the worker of each host."""
@@ -51,7 +54,10 @@ class Documented(ActionBase):  # type: ignore[misc]  # ansible-core carries no t
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
         _checked, options = self.validate_argument_spec(self._options)
-        return result | self.act(options, variables)
+        try:
+            return result | self.act(options, variables)
+        except FleetError as problem:
+            raise AnsibleActionFail(f"{self._before}{problem}") from None
 
     @abstractmethod
     def act(self, options: dict[str, object], variables: dict[str, object]) -> dict[str, Any]:
