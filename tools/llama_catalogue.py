@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
         return 2
     version, build = read_version(_printed([*words, "--version"]))
     rows = [asdict(option) for option in read_help(_printed([*words, "--help"]))]
-    release = catalogue.release_of(version, build, rows)
+    release = catalogue.release_of(version, rows, catalogue.LlamaOption, build)
     catalogue.DATA.write_text(as_json({**catalogue.load(), version: release}), encoding="utf-8")
     print(f"{version}: build {build}, {len(rows)} options")
     return 0
@@ -51,7 +51,7 @@ def read_version(text: str) -> tuple[str, int]:
     return found[1], int(found[2])
 
 
-def read_help(text: str) -> Iterator[catalogue.Option]:
+def read_help(text: str) -> Iterator[catalogue.LlamaOption]:
     """The options of what `llama-server --help` prints."""
     for lines in _paragraphs(text):
         head, described = _split(lines)
@@ -69,7 +69,7 @@ def read_help(text: str) -> Iterator[catalogue.Option]:
         gone = described.partition(_GONE)[2].partition("(env")[0].strip(" .") if _GONE in described else ""
         short = tuple(name.lstrip("-") for name in names if not name.startswith("--"))
         if positive:
-            yield catalogue.Option(positive, negative, head, tuple(values), gone, short)
+            yield catalogue.LlamaOption(positive, negative, choices=tuple(values), gone=gone, value=head, short=short)
 
 
 def _paragraphs(text: str) -> Iterator[list[str]]:
@@ -94,7 +94,7 @@ def _split(lines: list[str]) -> tuple[str, str]:
     return " ".join(head.split()), " ".join([described, *(line.strip() for line in lines[1:])]).strip()
 
 
-def as_json(releases: Mapping[str, catalogue.Release]) -> str:
+def as_json(releases: Mapping[str, catalogue.Release[catalogue.LlamaOption]]) -> str:
     """The file's text: each option once."""
     rows: dict[str, Any] = {}
     for version, release in sorted(releases.items()):
@@ -103,7 +103,7 @@ def as_json(releases: Mapping[str, catalogue.Release]) -> str:
     return json.dumps({"releases": rows}, indent=1, sort_keys=True) + "\n"
 
 
-def _short(option: catalogue.Option) -> dict[str, Any]:
+def _short(option: catalogue.LlamaOption) -> dict[str, Any]:
     return {name: value for name, value in asdict(option).items() if value}
 
 

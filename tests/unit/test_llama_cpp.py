@@ -21,10 +21,12 @@ import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import keyed
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import boot_log, catalogue, lint, projector
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import boot_log, catalogue, projector
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.buffers import Settings, buffers
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.engine import LlamaCpp
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.launch import words_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import judge
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.gguf import facts_of, projector_of, read_header
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import head as rank_head
@@ -477,8 +479,8 @@ def test_values_become_words() -> None:
     ],
 )
 def test_a_value_that_an_option_does_not_take(flags: dict[str, Any], rules: list[str]) -> None:
-    request = {"flags": flags, "release": "0.7.0", "silence": []}
-    assert [finding.rule for finding in lint.judge(request, Place(service="x"))] == rules
+    found = judge(LlamaCpp.judged_by, "0.7.0", flags, Place(service="x"))
+    assert [finding.rule for finding in found] == rules
 
 
 # What it says, and its key -----------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ from .interface import Choice, EngineSpec, Example, Facts, Launch, Proposal, Ser
 from .memory.boots import BootLog
 from .memory.budget import Share
 from .observed import Observed
-from .options import first_of
+from .options import Judged, first_of, judge
 from .placed import Host, Overlays, Placed
-from .reports import request_of
+from .reports import reported, request_of
 
 
 def divided(placed: Placed, rule: str, tensor: Sequence[str], pipeline: Sequence[str]) -> Iterator[Finding]:
@@ -40,6 +40,7 @@ class Engine(ABC):
     """Decisions only: plain data in, plain data out. What most engines answer alike stands here."""
 
     spec: EngineSpec
+    judged_by: Judged
 
     @abstractmethod
     def default_layers(self) -> tuple[Layer, Layer]:
@@ -152,9 +153,10 @@ class Engine(ABC):
         """What `judge` is asked; None where launches of this engine aren't judged."""
         return request_of(facts)
 
-    @abstractmethod
-    def judge(self, request: Mapping[str, object], place: Place) -> Sequence[Finding]:
+    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
         """Findings about a launch. place: the service's."""
+        found = [*judge(self.judged_by, request["release"], request["flags"], place), *reported(request, place)]
+        return [finding for finding in found if finding.rule not in request["silence"]]
 
     def choices(self, flags: Mapping[str, object], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
         """What a search for faster settings may change; nothing where images bring no load generator. flags: as they

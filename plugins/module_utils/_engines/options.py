@@ -6,9 +6,10 @@ A catalogue is a file of ``data/``, which ``tools/engine_catalogue.py`` writes b
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from .._base.findings import Finding, did_you_mean, error, hint
 from .._base.place import Place
@@ -20,46 +21,61 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?")
 class Option:
     """names: all that it is called, without dashes, the first one the parser's own. negative: those that switch it off.
     switch: whether it takes no value. many: whether it takes several words. choices: the only values, where they are
-    listed. gone: whether the program only says that another option is to be written."""
+    listed. gone: of one that the program refuses, what to write instead, or only true."""
 
     names: tuple[str, ...]
     negative: tuple[str, ...] = ()
     switch: bool = False
     many: bool = False
     choices: tuple[str, ...] = ()
-    gone: bool = False
+    gone: bool | str = False
+
+    def expected(self, name: str, value: object) -> str | None:
+        """What the option takes, of a value that is none of it. name: how it is written."""
+        if self.switch:
+            return None if isinstance(value, bool) else "true or false"
+        if isinstance(value, bool):
+            # false is an option that is left out
+            return "a value" if value and not {"true", "True"} & {*self.choices} else None
+        if isinstance(value, list) and len(value) > 1 and not self.many:
+            return "one value"
+        return self.choice(value)
+
+    def choice(self, value: object) -> str | None:
+        """The values that are listed, of one that is not among them."""
+        values = value if isinstance(value, list) else [value]
+        if self.choices and not {*map(str, values)} <= {*self.choices}:
+            return "one of " + ", ".join(self.choices)
+        return None
+
+
+AnOption = TypeVar("AnOption", bound=Option)
 
 
 @dataclass(frozen=True)
-class Release:
-    """version: as the program names itself. options: by every name."""
+class Release(Generic[AnOption]):
+    """version: as the program names itself. options: by every name. build: the number in its log, where it has one."""
 
     version: str
-    options: Mapping[str, Option]
+    options: Mapping[str, AnOption]
+    build: int = 0
 
 
-def release_of(version: str, rows: Sequence[Mapping[str, Any]]) -> Release:
-    """rows: options as the file has them, `Option`'s fields without those that are empty."""
-    options = [
-        Option(
-            tuple(row["names"]),
-            tuple(row.get("negative", ())),
-            row.get("switch", False),
-            row.get("many", False),
-            tuple(row.get("choices", ())),
-            row.get("gone", False),
-        )
-        for row in rows
-    ]
-    return Release(version, {name: option for option in options for name in (*option.names, *option.negative)})
+def release_of(
+    version: str, rows: Sequence[Mapping[str, Any]], kind: type[AnOption], build: int = 0
+) -> Release[AnOption]:
+    """rows: options as the file has them, fields of their kind without those that are empty."""
+    options = [kind(**_read(row)) for row in rows]
+    named = {name: option for option in options for name in (*option.names, *option.negative)}
+    return Release(version, named, build)
 
 
-def releases_of(text: str) -> dict[str, Release]:
+def releases_of(text: str) -> dict[str, Release[Option]]:
     """A catalogue's text as `as_json` writes it."""
-    return {version: release_of(version, rows) for version, rows in json.loads(text)["releases"].items()}
+    return {version: release_of(version, rows, Option) for version, rows in json.loads(text)["releases"].items()}
 
 
-def as_json(releases: Mapping[str, Release]) -> str:
+def as_json(releases: Mapping[str, Release[Option]]) -> str:
     """The file's text: each option once, and a line each."""
     lines = []
     for version, release in sorted(releases.items()):
@@ -67,6 +83,10 @@ def as_json(releases: Mapping[str, Release]) -> str:
         rows = ",\n".join(json.dumps(_short(option), sort_keys=True) for option in options)
         lines.append(f'"{version}": [\n{rows}\n]')
     return '{"releases": {\n' + ",\n".join(lines) + "\n}}\n"
+
+
+def _read(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
 def _short(option: Option) -> dict[str, Any]:
@@ -89,7 +109,7 @@ def words_of(values: Mapping[str, object]) -> Iterator[str]:
             yield from map(str, value if isinstance(value, list) else [value])
 
 
-def read_words(words: Sequence[str], release: Release) -> dict[str, Any]:
+def read_words(words: Sequence[str], release: Release[Option]) -> dict[str, Any]:
     """Options by the parser's own names, values as numbers where they are; later ones win, as in the program. One that
     is not catalogued keeps its name, and takes the words behind it that are no options."""
     found: dict[str, Any] = {}
@@ -108,7 +128,7 @@ def read_words(words: Sequence[str], release: Release) -> dict[str, Any]:
     return found
 
 
-def _named(name: str, release: Release) -> Option | None:
+def _named(name: str, release: Release[Option]) -> Option | None:
     """The option of that name, or the only one whose name begins so, as argparse takes it."""
     if name in release.options:
         return release.options[name]
@@ -142,76 +162,45 @@ def first_of(values: Mapping[str, object], names: Sequence[str]) -> Any:
 @dataclass(frozen=True)
 class Judged:
     """What a launch's options are judged by. engine: the beginning of its rules. title: as people write it. source: who
-    says which options there are."""
+    says which options there are. releases: reads those that are known, by version."""
 
     engine: str
     title: str
     source: str
+    releases: Callable[[], Mapping[str, Release[Any]]]
 
 
-def judge(
-    by: Judged, releases: Mapping[str, Release], version: str | None, flags: Mapping[str, object], place: Place
-) -> list[Finding]:
+def judge(by: Judged, version: str | None, flags: Mapping[str, object], place: Place) -> Iterator[Finding]:
     """Findings on the options of a launch. version: the image's. place: the service's."""
-    release = releases.get(version or "")
+    release = by.releases().get(version or "")
     if release is not None:
-        return [*_judged(by, release, flags, place.below("flags"))]
-    return [
-        hint(
-            f"{by.engine}-not-judged",
-            place.below("image"),
-            found=f"{by.title} {version or 'of a release that nobody wrote'}, whose options are not known here",
-            expected=f"one of {', '.join(sorted(releases))}",
-            remedy="write image.release where it is one of these; options of other releases are not judged",
-            kind="catalogue",
-        )
-    ]
+        yield from _judged(by, release, flags, place.below("flags"))
+        return
+    found = f"{by.title} {version or 'of a release that nobody wrote'}, whose options are not known here"
+    expected = f"one of {', '.join(sorted(by.releases()))}"
+    remedy = "write image.release where it is one of these; options of other releases are not judged"
+    rule = f"{by.engine}-not-judged"
+    yield hint(rule, place.below("image"), found=found, expected=expected, remedy=remedy, kind="catalogue")
 
 
-def _judged(by: Judged, release: Release, flags: Mapping[str, object], place: Place) -> Iterator[Finding]:
-    def wrong(rule: str, name: str, found: str, expected: str, remedy: str) -> Finding:
-        where = place.below(name)
-        source = f"{by.source}, release {release.version}"
-        return error(
-            f"{by.engine}-option-{rule}",
-            where,
-            found=found,
-            expected=expected,
-            remedy=remedy,
-            source=source,
-            kind="catalogue",
-        )
-
-    written: dict[Option, str] = {}
+def _judged(by: Judged, release: Release[Any], flags: Mapping[str, object], place: Place) -> Iterator[Finding]:
+    program, written = f"{by.title} {release.version}", dict[Option, str]()
+    wrong = partial(error, kind="catalogue", source=f"{by.source}, release {release.version}")
     for name, value in flags.items():
         if value is None:
             continue
-        option = release.options.get(name)
+        option, where, rule = release.options.get(name), place.below(name), f"{by.engine}-option"
         if option is None:
-            found = f"no option of {by.title} {release.version}"
-            yield wrong("unknown", name, found, "one of its own", did_you_mean(name, release.options))
+            found, remedy = f"no option of {program}", did_you_mean(name, release.options)
+            yield wrong(f"{rule}-unknown", where, found=found, expected="one of its own", remedy=remedy)
             continue
         if option.gone:
-            found = f"{by.title} {release.version} only names its successor"
-            yield wrong("gone", name, found, "the option that took its place", "see the program's own --help")
-        elif expected := _expected(option, value):
-            yield wrong("value", name, repr(value), expected, "write one of these")
+            found, instead = f"{program} refuses it", "the option that took its place"
+            remedy = option.gone if isinstance(option.gone, str) else "see the program's own --help"
+            yield wrong(f"{rule}-gone", where, found=found, expected=instead, remedy=remedy)
+        elif expected := option.expected(name, value):
+            yield wrong(f"{rule}-value", where, found=repr(value), expected=expected, remedy="write one of these")
         if option in written:
-            found = f"the same option as {written[option]}"
-            yield wrong("twice", name, found, "each option once", f"write {option.names[0]} alone")
+            found, remedy = f"the same option as {written[option]}", f"write {option.names[0]} alone"
+            yield wrong(f"{rule}-twice", where, found=found, expected="each option once", remedy=remedy)
         written[option] = name
-
-
-def _expected(option: Option, value: object) -> str | None:
-    """What the option takes, of a value that is none of it."""
-    if option.switch:
-        return None if isinstance(value, bool) else "true or false"
-    if isinstance(value, bool):
-        # false is an option that is left out
-        return "a value" if value and not {"true", "True"} & {*option.choices} else None
-    values = value if isinstance(value, list) else [value]
-    if len(values) > 1 and not option.many:
-        return "one value"
-    if option.choices and not {*map(str, values)} <= {*option.choices}:
-        return "one of " + ", ".join(option.choices)
-    return None

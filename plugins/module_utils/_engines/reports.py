@@ -46,11 +46,8 @@ def reported(request: Mapping[str, Any], place: Place) -> Iterator[Finding]:
             row.get("severity", "warning"),
             rule,
             place.below(*row.get("at", ())),
+            **{text: row[text] for text in ("expected", "remedy", "reason", "source") if text in row},
             found=row["found"].format(**{**request, "value": value}),
-            expected=row["expected"],
-            remedy=row["remedy"],
-            reason=row.get("reason", ""),
-            source=row["source"],
             kind="combination",
         )
 

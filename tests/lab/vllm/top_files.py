@@ -10,7 +10,7 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Release
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Option, Release
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue as sglang_catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm import catalogue as trtllm_catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import DATA, Catalogue
@@ -47,7 +47,7 @@ def build_stand_in(root: Path) -> None:
     (site / "other_engines" / "trtllm.json").write_text(_options(of_trtllm, underscores=True))
 
 
-def _options(release: Release, underscores: bool = False) -> str:
+def _options(release: Release[Option], underscores: bool = False) -> str:
     """underscores: whether the program's own names have them."""
     rows = [asdict(option) for option in {*release.options.values()}]
     for row in rows if underscores else ():

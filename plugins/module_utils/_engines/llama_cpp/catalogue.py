@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..interface import EngineSpec, KeyFile, TlsFiles
+from ..options import Option, Release, release_of
 from ..tables import table_of
 
 # Where the images have their programs: those of ggml-org in /app; of others, by their names or beside `entrypoint`.
@@ -43,51 +43,31 @@ DATA = Path(__file__).resolve().parents[4] / "data" / "llama_cpp_catalogue.json"
 
 
 @dataclass(frozen=True)
-class Option:
-    """names: all that switch it on or take its value, without dashes, the first one ours. negative: those that switch
-    it off. short: names with one dash. value: how help names what it takes, empty for a switch. choices: the only
-    values, where help lists them. gone: what to write instead of one that is refused."""
+class LlamaOption(Option):
+    """short: names with one dash. value: how help names what it takes, empty for a switch."""
 
-    names: tuple[str, ...]
-    negative: tuple[str, ...] = ()
     value: str = ""
-    choices: tuple[str, ...] = ()
-    gone: str = ""
     short: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True)
-class Release:
-    """version: as `llama-server --version` prints it. build: the number in its log. options: by every long name."""
-
-    version: str
-    build: int
-    options: Mapping[str, Option]
+    def expected(self, name: str, value: object) -> str | None:
+        if name in self.negative:
+            return f"{self.names[0]}: false"
+        if not self.value:
+            if not isinstance(value, bool):
+                return "true or false" if self.negative else "true"
+            return "true, or nothing" if value is False and not self.negative else None
+        if isinstance(value, bool):
+            return None if {"on", "off"} <= {*self.choices} else f"a value: {self.value}"
+        return self.choice(value)
 
 
 @functools.cache
-def load() -> Mapping[str, Release]:
+def load() -> Mapping[str, Release[LlamaOption]]:
     """The catalogued releases by version."""
-    data = json.loads(DATA.read_text("utf-8"))
-    return {version: release_of(version, row["build"], row["options"]) for version, row in data["releases"].items()}
+    data = json.loads(DATA.read_text("utf-8"))["releases"]
+    return {version: release_of(version, row["options"], LlamaOption, row["build"]) for version, row in data.items()}
 
 
-def release_of(version: str, build: int, rows: list[Mapping[str, Any]]) -> Release:
-    """rows: options as the file has them."""
-    options = [
-        Option(
-            tuple(row["names"]),
-            tuple(row.get("negative", ())),
-            row.get("value", ""),
-            tuple(row.get("choices", ())),
-            row.get("gone", ""),
-            tuple(row.get("short", ())),
-        )
-        for row in rows
-    ]
-    return Release(version, build, {name: option for option in options for name in (*option.names, *option.negative)})
-
-
-def newest() -> Release:
+def newest() -> Release[LlamaOption]:
     """The last catalogued release, by its build."""
     return max(load().values(), key=lambda release: release.build)

@@ -7,23 +7,23 @@ from ..._base import worded
 from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
-from ..._base.place import Place
 from ..._facts.models.checkpoint import Checkpoint
 from ..._on_host.rank.probes import Probes, Request
 from ..engine import Engine
 from ..interface import Proposal, ServiceSizing
 from ..memory.budget import Share
 from ..observed import Observed
+from ..options import Judged
 from ..placed import Host, Placed
-from ..reports import reported
-from . import launch, lint, probes, propose, sizing
+from . import launch, probes, propose, sizing
 from .boot_log import parse_boot_log
-from .catalogue import RPC_CACHE, SPEC
+from .catalogue import RPC_CACHE, SPEC, load
 from .launch import KINDS, slots
 
 
 class LlamaCpp(Engine):
     spec = SPEC
+    judged_by = Judged("llama", "llama.cpp", "llama-server --help", load)
     flags = staticmethod(launch.flags)
     boot = staticmethod(parse_boot_log)
     launch = staticmethod(launch.launch)  # last: it hides the module
@@ -80,6 +80,3 @@ class LlamaCpp(Engine):
 
     def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
         return Layer("computed", {})
-
-    def judge(self, request: Mapping[str, object], place: Place) -> Sequence[Finding]:
-        return [*lint.judge(request, place), *reported(request, place)]

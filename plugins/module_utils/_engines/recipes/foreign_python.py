@@ -9,7 +9,7 @@ from ..._base import worded
 from ..._base.findings import Finding
 from ..._base.gb10 import data_table
 from ..._facts.models.purpose import CHAT
-from ..options import Release, read_words
+from ..options import Option, Release, read_words
 from ..registry import ENGINES
 from ..sglang import catalogue as sglang_catalogue
 from .foreign_llama import Served, behind_program, host_counts, take_planned
@@ -29,7 +29,7 @@ class Runtime:
     embeds: str
 
     @property
-    def release(self) -> Release:
+    def release(self) -> Release[Option]:
         return sglang_catalogue.load()[sglang_catalogue.NEWEST]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..interface import EngineSpec, KeyFile, TlsFiles
-from ..options import Release, releases_of
+from ..options import Option, Release, releases_of
 from ..tables import table_of
 
 # What an option is called in one release or another; the first is in all that are catalogued.
@@ -37,6 +37,6 @@ NEWEST = "0.5.23"
 
 
 @functools.cache
-def load() -> Mapping[str, Release]:
+def load() -> Mapping[str, Release[Option]]:
     """The catalogued releases by version."""
     return releases_of(DATA.read_text("utf-8"))

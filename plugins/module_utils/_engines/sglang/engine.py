@@ -1,29 +1,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """SGLang as an engine (`_engines.engine.Engine`)."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
-from ..._base.place import Place
 from ..._on_host.rank.probes import Probes, Request
 from ..engine import Engine, divided
 from ..interface import ServiceSizing as AnySizing
 from ..observed import Observed
-from ..options import Judged, judge
+from ..options import Judged
 from ..placed import Placed
-from ..reports import reported
-from . import catalogue, launch, probes, sizing
+from . import launch, probes, sizing
 from .boot_log import parse_boot_log
-from .catalogue import PIPELINE, SPEC, TENSOR
-
-_BY = Judged("sglang", "SGLang", "sglang/srt/server_args.py")
+from .catalogue import PIPELINE, SPEC, TENSOR, load
 
 
 class Sglang(Engine):
     spec = SPEC
+    judged_by = Judged("sglang", "SGLang", "sglang/srt/server_args.py", load)
     problems = staticmethod(launch.problems)
     flags = staticmethod(launch.flags)
     group_layers = staticmethod(launch.group_layers)
@@ -52,7 +48,3 @@ class Sglang(Engine):
     def size(self, placed: Placed, observed: Observed) -> tuple[AnySizing, list[Finding]]:
         sized, findings = sizing.size_service(placed)
         return sized, [*findings, *([] if placed.is_group else self.group_problems(placed))]
-
-    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
-        found = judge(_BY, catalogue.load(), request["release"], request["flags"], place)
-        return [finding for finding in [*found, *reported(request, place)] if finding.rule not in request["silence"]]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..interface import EngineSpec, KeyFile
-from ..options import Release, releases_of
+from ..options import Option, Release, releases_of
 from ..tables import table_of
 
 TENSOR = ("tp-size", "tensor-parallel-size")
@@ -31,6 +31,6 @@ NEWEST = "0.0.0+main.00209af149e7"
 
 
 @functools.cache
-def load() -> Mapping[str, Release]:
+def load() -> Mapping[str, Release[Option]]:
     """The catalogued releases by version."""
     return releases_of(DATA.read_text("utf-8"))

@@ -2,13 +2,11 @@
 """TensorRT-LLM as an engine (`_engines.engine.Engine`)."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
-from ..._base.place import Place
 from ..._facts.models.purpose import CHAT
 from ..._on_host.rank.probes import Probes, Request
 from .. import openai, ray
@@ -16,13 +14,11 @@ from ..engine import Engine
 from ..interface import ServiceSizing
 from ..memory.boots import BootLog
 from ..observed import Observed
-from ..options import Judged, judge
+from ..options import Judged
 from ..placed import Placed
-from ..reports import reported
-from . import catalogue, launch, sizing
-from .catalogue import SPEC
+from . import launch, sizing
+from .catalogue import SPEC, load
 
-_BY = Judged("trtllm", "TensorRT-LLM", "tensorrt_llm/commands/serve.py")
 _POOL = re.compile(r"for max tokens in paged KV cache \((\d+)\)")
 _LONGEST = re.compile(r"max_seq_len=(\d+), max_num_requests=")
 _RELEASE = re.compile(r"TensorRT-LLM version: (\S+)")
@@ -34,6 +30,7 @@ _WARM_UP_WORDS, _WARM_UP_TOKENS = 256, 16
 
 class TrtLlm(Engine):
     spec = SPEC
+    judged_by = Judged("trtllm", "TensorRT-LLM", "tensorrt_llm/commands/serve.py", load)
     problems = staticmethod(launch.problems)
     flags = staticmethod(launch.flags)
     group_problems = staticmethod(launch.group_problems)
@@ -82,7 +79,3 @@ class TrtLlm(Engine):
 
     def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
         return sizing.size_service(placed)
-
-    def judge(self, request: Mapping[str, Any], place: Place) -> Sequence[Finding]:
-        found = judge(_BY, catalogue.load(), request["release"], request["flags"], place)
-        return [finding for finding in [*found, *reported(request, place)] if finding.rule not in request["silence"]]

@@ -90,7 +90,7 @@ def kept(flags: Settings, environment: Mapping[str, str], place: Place, ranks: R
         except _UncountedError as why:
             findings.append(uncounted(where, name, str(why), _SOURCE, _COUNTED))
         except ValueError as cause:
-            findings.append(_refused(where, name, str(cause)))
+            findings.append(worded.error("memory-connector", where, kind="memory", name=name, cause=str(cause)))
     return total, [*findings, *_encoder_caches(flags, place)]
 
 
@@ -187,10 +187,6 @@ _COUNTS: dict[str, _Count] = {
 
 def _count(name: str) -> _Count:
     return _COUNTS.get(name, partial(_unknown, "a connector that the plan does not know"))
-
-
-def _refused(place: Place, name: str, cause: str) -> Finding:
-    return worded.error("memory-connector", place, kind="memory", name=name, cause=cause)
 
 
 def _encoder_caches(flags: Settings, place: Place) -> Iterator[Finding]:
