@@ -586,9 +586,21 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "L18": (serve(PLAIN), serve(f"{PLAIN} --revision {'0' * 40}")),
 }
 
+
+def latent(of_weights: dict[str, object], name: str = PLAIN, **written: object) -> Launch:
+    """A launch of latent attention with compressed weights of these figures."""
+    groups = {"group_0": {"weights": of_weights, "targets": ["Linear"]}}
+    quantization = {"quant_method": "compressed-tensors", "config_groups": groups, **written}
+    config = {"model_type": "deepseek_v3", "kv_lora_rank": 512, "quantization_config": quantization}
+    return serve(name, "0.26.0", model={"config": config})
+
+
 # Further launches that trip a rule, by another half of its condition.
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 MORE: list[tuple[str, Launch]] = [
+    ("X21", latent({"num_bits": 4, "type": "int"})),
+    ("X21", latent({"num_bits": 8, "type": "int"}, format="pack-quantized")),
+    ("X21", serve("some/Model-W4A16", "0.26.0", model={"mla": True, "quant_method": "compressed-tensors"})),
     ("X28", serve(f"soyrsoyr/Qwen3.8-27B-NVFP4-MTP {MTP}", "0.28.0")),
     ("X29", serve(f"{PLAIN} {FUSED}", "0.33.0")),
     ("X30", serve(f"{QWEN36_DENSE} {DFLASH}", "0.28.0")),

@@ -29,7 +29,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.con
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight import needs
-from rule_cases import CASES, MORE, NANO, PAIR, serve
+from rule_cases import CASES, MORE, NANO, PAIR, latent, serve
 from rule_facts import asked_in, facts_of, reads, reduced
 from rule_needs import FACTS, checked_by
 from rule_sources import NOT_CHECKABLE, SAME_AS
@@ -311,6 +311,13 @@ def test_plan_and_preflight_have_the_facts_that_are_claimed_of_them() -> None:
     }
     read = {f"host.{key}" for key in needs._facts(state, runs=False)}
     assert read == PRODUCT["preflight"] - PRODUCT["plan"]
+
+
+def test_weights_are_packed_by_their_bits_and_not_by_a_name() -> None:
+    assert not found_by("X21", latent({"num_bits": 8, "type": "float"}, "some/Model-INT4-FP8"))
+    assert not found_by(
+        "X21", latent({"num_bits": 4, "type": "float"}, "some/Model-4bit", format="nvfp4-pack-quantized")
+    )
 
 
 def test_ranks_share_the_weights() -> None:
