@@ -18,7 +18,7 @@ class ActionModule(Measuring):
             return result | UNMEASURED
         point = Point(**given) if given else None
         try:
-            answer = self.measure(load, point, variables) if point else {"seen": self.look(load, variables)["seen"]}
+            answer = self.measure(load, point, variables) if point else self.look(load, variables)
         except (NoAnswerError, NotWholeError) as why:
             raise not_whole(load["service"], point, why) from None
         if point:

@@ -39,7 +39,7 @@ _BEFORE_CHANGES = re.compile(r"/roles/preflight/|/tasks/preflight\.yml")
 _REFUSING = ("gb10.fleet.findings", "gb10.fleet.rollout")
 # They show what they found by themselves; what stops a benchmark says nothing of the service.
 _OWN_TABLES = {"gb10.fleet.ask", "gb10.fleet.doctor", "gb10.fleet.bench", "gb10.fleet.publish"}
-_STATUS = re.compile(r"/playbooks/status\.yml")
+_STATUS, _WHY = re.compile(r"/playbooks/status\.yml"), re.compile(r"/playbooks/why\.yml")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -71,7 +71,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._shows_ok = C.config.get_config_value("display_ok_hosts", plugin_type="callback", plugin_name="default")
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        if task.resolved_action in _OWN_TABLES:
+        if task.resolved_action in _OWN_TABLES or _WHY.search(task.get_path() or ""):
             self._plan = None
         self._is_status = self._is_status or bool(_STATUS.search(task.get_path() or ""))
 

@@ -52,6 +52,7 @@ from ..module_utils._operations.recover import copies, recovered
 from ..module_utils._operations.undo.dependents import removal
 from ..module_utils._operations.update.page import stopped
 from ..module_utils._operations.update.proof import unproved
+from ..module_utils._operations.verify.why import why
 from ..module_utils._plan.described import explained
 from ..module_utils._plan.inventory_files import inventory_folder
 from ..module_utils._plan.preflight.needs import lets_others_in, made_elsewhere, obstacles, preflight
@@ -164,6 +165,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "update_proof": update_proof,
     "update_stopped": stopped,
     "whole_services": whole_services,
+    "why": why,
 }
 
 

@@ -33,6 +33,7 @@ seen:
   description: C(image) (its id), C(kernel), C(driver) and C(model) of the service.
   returned: success
   type: dict
+before: {description: "Requests that run, and tokens since its start.", returned: without O(point), type: dict}
 figures: {description: "The measured figures, by name.", returned: with O(point), type: dict}
 shown: {description: "The figures that follow from them, by name.", returned: with O(point), type: dict}
 raw: {description: The load generator's output., returned: with O(point), type: dict}

@@ -26,6 +26,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import readiness_port
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host import textfile
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import members, serving
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.probes import Request
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.readiness import Readiness
@@ -228,6 +229,36 @@ def test_who_hangs_up_is_not_computed_for(gateway: Gateway, engines: list[Engine
     eventually(lambda: sum(engine.seen[SLOW] for engine in engines) >= 1)
     client.close()
     eventually(lambda: any(engine.cut.is_set() for engine in engines))
+
+
+def test_what_waits_and_what_is_refused_is_counted(gateway: Gateway, engines: list[Engine]) -> None:
+    """All waiting happens here: the metrics of the host show it, by model."""
+
+    def shown() -> dict[tuple[str, str], float]:
+        found = textfile.of_gateway(textfile.stat_of(str(gateway.socket)), ["a"])
+        return {(sample.name, sample.labels.get("code", "")): sample.value for sample in found}
+
+    before = shown()
+    assert before["gb10_gateway_serving", ""] == 1 and before["gb10_gateway_servers", ""] == 2
+    assert before["gb10_gateway_responses", "2xx"] >= 1
+    for engine in engines:
+        engine.how = SLOW
+    waiting = []
+    while not shown()["gb10_gateway_queue", ""]:
+        waiting.append(gateway.hang_up())
+        assert len(waiting) < 400
+        time.sleep(0.02)
+    while shown()["gb10_gateway_refused", ""] == before["gb10_gateway_refused", ""]:
+        waiting.append(gateway.hang_up())
+        assert len(waiting) < 400
+    assert gateway.post() == 429
+    now = shown()
+    assert now["gb10_gateway_refused", ""] >= 2 and now["gb10_gateway_responses", "5xx"] == 0
+    for client in waiting:
+        client.close()
+    for path in ("/nowhere", "/dev/null"):
+        samples = [*textfile.of_gateway(textfile.stat_of(path), ["a"])]
+        assert samples == [textfile.Sample("gb10_gateway_serving", 0.0)]
 
 
 @pytest.mark.parametrize("how", [FAILS, GARBAGE])

@@ -15,6 +15,7 @@ import shutil
 import statistics
 import subprocess
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.ru
     recordings,
     rules,
 )
+from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import authority, new_key
 
+NOW = datetime.now(UTC)
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, OF_RECIPES = load_all([ROOT / "recipes"])
 GPU = 'host="titan"'
@@ -337,6 +340,21 @@ def test_a_host_is_read_whatever_it_lacks(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [file]
 
 
+def test_the_gateways_certificate_is_watched(tmp_path: Path) -> None:
+    file, certificate = tmp_path / "gb10.prom", tmp_path / "tls.crt"
+    plan = {"textfile": str(file), "floor_bytes": 6, "guard_bytes": 3, "services": [], "interfaces": [], "paths": []}
+    plan |= {"drift": str(tmp_path / "none")}
+    watched = {"socket": str(tmp_path / "none.sock"), "certificate": str(certificate), "services": ["chat"]}
+    for text, there in ((b"", False), (b"no certificate", False), (authority(new_key(), "home", NOW, 30), True)):
+        certificate.write_bytes(text)
+        textfile.write({**plan, "gateway": watched})
+        shown = file.read_text()
+        assert "gb10_gateway_serving 0" in shown and "gb10_gateway_queue" not in shown
+        ends = re.search(r"^gb10_gateway_certificate_ends_timestamp_seconds (\d+)$", shown, re.MULTILINE)
+        assert bool(ends) is there
+        assert ends is None or abs(int(ends[1]) - NOW.timestamp() - 30 * 86400) < 2 * 86400
+
+
 # Rules and dashboards ---------------------------------------------------------------------------------------------
 
 
@@ -358,6 +376,9 @@ def test_what_is_asked_for_is_recorded() -> None:
     made |= {one.name for one in textfile.gpu("1,1,1,1")}
     made |= {"gb10_memory_floor_bytes", "gb10_memory_guard_bytes", "gb10_fabric_link", "gb10_disk_free_bytes"}
     made |= {"gb10_drift_differences", "gb10_drift_checked_timestamp_seconds", "gb10_machine_ill"}
+    made |= {"gb10_gateway_certificate_ends_timestamp_seconds"}
+    stat = "# pxname,svname,qcur,qtime,act,dreq,hrsp_5xx\na,BACKEND,1,2,1,0,0\n"
+    made |= {one.name for one in textfile.of_gateway(stat, ["a"])}
     made |= {"gb10_gpu_held_back", "gb10_gpu_programs", "gb10_kernel_lines"}
     assert {*re.findall(r"gb10_\w+", asked)} <= made
 
@@ -475,6 +496,13 @@ CLEAN = {
     'node_infiniband_symbol_error_total{host="titan",device="mlx5_0"}': "7x30",
     'node_thermal_zone_temp{host="titan",zone="0"}': "62x30",
     'node_textfile_mtime_seconds{host="titan",file="/run/gb10-metrics/gb10.prom"}': "0+60x30",
+    'gb10_gateway_serving{host="titan"}': "1x30",
+    'gb10_gateway_queue{host="titan",service="chat"}': "0x30",
+    'gb10_gateway_queue_seconds{host="titan",service="chat"}': "70x30",  # of earlier requests
+    'gb10_gateway_refused{host="titan",service="chat"}': "3x30",
+    'gb10_gateway_responses{host="titan",service="chat",code="5xx"}': "40x30",
+    'gb10_gateway_responses{host="titan",service="chat",code="2xx"}': "0+60x30",
+    'gb10_gateway_certificate_ends_timestamp_seconds{host="titan"}': "9e6x30",
     'vllm:num_requests_waiting{host="titan",service="chat"}': "0x30",
     'vllm:kv_cache_usage_perc{host="titan",service="chat"}': "0.99x30",
     'vllm:num_preemptions_total{host="titan",service="chat"}': "0x30",
@@ -499,6 +527,13 @@ CAUSES: list[tuple[str, dict[str, str]]] = [
     ("Gb10ServiceLoadsLong", {**AWAY, f'gb10_service_state{{{RANK},state="loading"}}': "1x60"}),
     ("Gb10StatusOld", {f"gb10_service_status_age_seconds{{{RANK}}}": "60+60x30"}),
     ("Gb10MemoryLow", {'node_memory_MemAvailable_bytes{job="host",host="titan"}': "9e9x3 5e9x30"}),
+    ("Gb10GatewayDown", {'gb10_gateway_serving{host="titan"}': "1x3 0x30"}),
+    ("Gb10GatewayQueueSlow", {f"gb10_gateway_queue{{{SERVICE}}}": "12x30"}),
+    ("", {f"gb10_gateway_queue{{{SERVICE}}}": "12x30", f"gb10_gateway_queue_seconds{{{SERVICE}}}": "2x30"}),
+    ("Gb10GatewayRefuses", {f"gb10_gateway_refused{{{SERVICE}}}": "3+2x30"}),
+    ("Gb10GatewayRefuses", {f'gb10_gateway_responses{{{SERVICE},code="5xx"}}': "40+3x30"}),
+    ("", {f"gb10_gateway_refused{{{SERVICE}}}": "3x9 5x30"}),  # a client or two was too fast
+    ("Gb10GatewayCertificateEnds", {'gb10_gateway_certificate_ends_timestamp_seconds{host="titan"}': "9e5x30"}),
     ("Gb10MemoryCreep", {f"gb10_service_creeps{{{RANK}}}": "1x30"}),
     ("Gb10GpuSlow", {f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "799e6x30"}),
     ("Gb10GpuSlow", {f"gb10_gpu_sm_clock_hertz{{{GPU}}}": "702e6x30"}),

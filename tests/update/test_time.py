@@ -81,6 +81,14 @@ def test_git_alone_brings_everything_back(owner: Owner) -> None:
     assert git(owner.folder, "status", "--porcelain", ".fleet/escrow.age") == ""
 
 
+def test_who_asks_why_is_answered(owner: Owner) -> None:
+    with load(owner, "tiny") as tiny:
+        eventually(lambda: len(tiny) > 2, "tiny answers")
+        done = owner.play("playbooks/why.yml", "-e", "service=chat-a")
+    assert done.returncode == 0 and "[why-" in done.stdout
+    served(tiny)
+
+
 def test_hosts_bring_back_what_clients_need(owner: Owner) -> None:
     with load(owner, "tiny") as tiny:
         clone(owner, "third")

@@ -3,13 +3,16 @@
 
 Standard library only, Python 3.11: the role `monitoring` copies this file to each host. FILE is the plan's
 (`_monitoring.plan`): ``{textfile, interval_s, floor_bytes, guard_bytes, services: [{name, rank, status_file,
-high_bytes,
-starts_file}], interfaces, paths, drift}``.
+high_bytes, starts_file}], interfaces, paths, drift, gateway: {socket, certificate, services}}``.
 """
 
+import contextlib
+import csv
 import json
 import os
 import re
+import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -75,6 +78,13 @@ _FIGURES = {
     "cache_drops": "gb10_service_cache_drops",
     "ready_s": "gb10_service_ready_seconds",
     "tokens_per_s": "gb10_service_tokens_per_second",
+}
+# Of a backend in HAProxy's `show stat`: ours, what it is multiplied with.
+_OF_GATEWAY = {
+    "qcur": ("gb10_gateway_queue", 1),
+    "qtime": ("gb10_gateway_queue_seconds", 0.001),
+    "act": ("gb10_gateway_servers", 1),
+    "dreq": ("gb10_gateway_refused", 1),
 }
 _PATIENCE_S = 10
 # What is read of a file at most; a year of nights is less.
@@ -209,6 +219,20 @@ def of_drift(history: object) -> Iterator[Sample]:
             yield Sample("gb10_machine_ill", 1.0, {"of": str(host), "rule": str(rule)[:_MOST_WORDS]})
 
 
+def of_gateway(shown: str, services: Iterable[str]) -> Iterator[Sample]:
+    """By the name of a model's service. shown: of `show stat`; empty where HAProxy does not answer."""
+    rows = {row["# pxname"]: row for row in csv.DictReader(shown.splitlines()) if row.get("svname") == "BACKEND"}
+    yield Sample("gb10_gateway_serving", float(bool(rows)))
+    for name in services:
+        row = rows.get(name, {})
+        figures: list[tuple[str, float, str | None, dict[str, str]]]
+        figures = [(series, unit, row.get(column), {}) for column, (series, unit) in _OF_GATEWAY.items()]
+        figures += [("gb10_gateway_responses", 1, row.get(f"hrsp_{n}xx"), {"code": f"{n}xx"}) for n in range(1, 6)]
+        for series, unit, word, labels in figures:
+            if (value := _number(word)) is not None:
+                yield Sample(series, value * unit, {"service": name, **labels})
+
+
 # Read -------------------------------------------------------------------------------------------------------------
 
 
@@ -269,6 +293,25 @@ def samples(plan: Mapping[str, Any], kernel: Kernel | None = None) -> Iterator[S
             continue
         yield Sample("gb10_disk_free_bytes", float(disk.f_bavail * disk.f_frsize), {"path": path})
     yield from of_drift(_json(plan["drift"]))
+    if gateway := plan.get("gateway"):
+        yield from of_gateway(stat_of(gateway["socket"]), gateway["services"])
+        ends = output(("openssl", "x509", "-noout", "-enddate", "-in", gateway["certificate"])).strip()
+        with contextlib.suppress(ValueError):
+            at = float(ssl.cert_time_to_seconds(ends.removeprefix("notAfter=")))
+            yield Sample("gb10_gateway_certificate_ends_timestamp_seconds", at)
+
+
+def stat_of(path: str) -> str:
+    """HAProxy's figures; empty where it does not answer."""
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_PATIENCE_S)
+            connection.connect(path)
+            connection.sendall(b"show stat\n")
+            with connection.makefile("rb") as stream:
+                return stream.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 _asked: dict[str, threading.Thread] = {}

@@ -110,7 +110,7 @@ def _waiting(backend: Backend, gateway: GatewayDeclared) -> str:
         *_before(backend, gateway["queue"]),
         f"retries {wait_s}",
         f"timeout queue {wait_s}s",
-        f"http-request return {_busy(backend)} if {{ be_conn gt {most} }}",
+        f"http-request deny {_busy(backend)} if {{ be_conn gt {most} }}",
         "http-request set-var(txn.came) date(0,ms)",
         "http-response set-header X-Gateway-Waited-Ms %[date(0,ms),sub(txn.came)]",
         "http-response set-header X-Gateway-Waits-For %[var(txn.held)]",
@@ -137,7 +137,7 @@ def _before(backend: Backend, queue: int) -> Iterator[str]:
     busy = f"{answer(429, 'rate_limit_exceeded', words)} {_LATER}"
     yield "stick-table type string len 64 size 10k expire 1m store conn_cur"
     yield "http-request track-sc2 var(txn.client)"
-    yield f"http-request return {busy} if {{ sc2_conn_cur gt {backend.slots + queue} }}"
+    yield f"http-request deny {busy} if {{ sc2_conn_cur gt {backend.slots + queue} }}"
     yield "http-request set-priority-class sc2_conn_cur"
     yield "balance leastconn"
     # the client's own key is the gateway's business alone
@@ -154,7 +154,7 @@ def _backend(backend: Backend, queue: int) -> str:
     slow = answer(504, "gateway_timeout", f"{backend.model} was silent for too long")
     lines = [
         *_READINESS,
-        f"http-request return {_busy(backend)} if {{ queue gt {_OF_ALL * queue} }}",
+        f"http-request deny {_busy(backend)} if {{ queue gt {_OF_ALL * queue} }}",
         *_before(backend, queue),
         f"http-error {broken}",
         f"http-error {away} {_LATER}",

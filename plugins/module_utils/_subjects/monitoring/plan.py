@@ -21,6 +21,7 @@ def shown_slice(slice_: Slice, guard_bytes: int, inventory: str) -> MonitoringPa
 
     slice_: of the host, as far as it is decided.
     """
+    gateway = slice_["gateway"]
     reads = {
         "textfile": f"{layout.METRICS}/gb10.prom",
         "interval_s": fact("monitoring", "interval_s"),
@@ -39,6 +40,13 @@ def shown_slice(slice_: Slice, guard_bytes: int, inventory: str) -> MonitoringPa
         "interfaces": [interface["name"] for interface in slice_["fabric"]["interfaces"]],
         "paths": [layout.STATE],
         "drift": f"{layout.STATE}/drift/history.json",
+        "gateway": {
+            "socket": f"{layout.GATEWAY_STATUS}/admin.sock",
+            "certificate": f"{layout.GATEWAY}/tls.crt",
+            "services": sorted(gateway["servers"]),
+        }
+        if gateway
+        else {},
     }
     return {
         "packages": ["prometheus-node-exporter"],
