@@ -87,26 +87,25 @@ def _load(
     place, speed = Place(service=name), plan["services"][name]["speed"]
     running, waiting, use = (head.get(key) or 0 for key in ("running", "waiting", "kv_use"))
     rate, expected = head.get("tokens_per_s"), expected_total(speed, running, use)
-    shown: dict[str, Any] = {"waiting": f"{waiting:.0f}", "running": f"{running:.0f}", "use": f"{use:.0%}"}
-    if waiting:
-        yield worded.warning("why-pool" if use >= _FULL else "why-waits", place, **shown)
+    if waiting and use >= _FULL:
+        yield worded.warning("why-pool", place, waiting=f"{waiting:.0f}", use=f"{use:.0%}")
+    elif waiting:
+        yield worded.warning("why-waits", place, waiting=f"{waiting:.0f}", running=f"{running:.0f}")
     before, after = counts if len(counts) == 2 else (None, None)
-    if before and after:
+    if before and after and speed and running:
         prompted, answered = (after[key] - before[key] for key in ("prompted", "answered"))
-        if speed and running and prompted > 0 and answered >= 0:
-            reading = prompted * speed["alone"]["ttft_s"] / speed["prompt"]
-            share = reading / (reading + answered / (expected or speed["alone"]["total"]))
-            if share > _MOST_PROMPTS:
-                tokens: dict[str, Any] = {
-                    "prompted": f"{prompted:,.0f}",
-                    "answered": f"{answered:,.0f}",
-                    "share": f"{share:.0%}",
-                }
-                yield worded.warning("why-prompts", place, **tokens)
-    if rate is not None and running:
-        if speed is None or expected is None:
-            yield worded.hint("why-rate", place, rate=f"{rate:.1f}", **shown)
-        else:
-            row = "why-below" if rate < expected * least_share(speed, True) else "why-as-expected"
-            each = f"{rate / running:.1f}"
-            yield worded.hint(row, place, rate=f"{rate:.1f}", expected=f"{expected:.0f}", each=each, **shown)
+        reading = prompted * speed["alone"]["ttft_s"] / speed["prompt"]
+        share = reading / ((reading + answered / (expected or speed["alone"]["total"])) or 1)
+        if share > _MOST_PROMPTS and prompted > 0 and answered >= 0:
+            tokens = (f"{prompted:,.0f}", f"{answered:,.0f}")
+            yield worded.warning("why-prompts", place, share=f"{share:.0%}", prompted=tokens[0], answered=tokens[1])
+    if rate is None or not running:
+        return
+    pace, busy = f"{rate:.1f}", f"{running:.0f}"
+    if speed is None or expected is None:
+        yield worded.hint("why-rate", place, rate=pace, running=busy)
+    elif rate < expected * least_share(speed, True):
+        yield worded.hint("why-below", place, rate=pace, running=busy, about=f"{expected:.0f}")
+    else:
+        each = f"{rate / running:.1f}"
+        yield worded.hint("why-as-expected", place, rate=pace, running=busy, each=each, about=f"{expected:.0f}")

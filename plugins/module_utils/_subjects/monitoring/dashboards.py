@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from ..._base import layout
-from ..._base.gb10 import data_file
+from ..._base.gb10 import data_file, data_table
 from .rules import is_recorded
 
 FOLDER = f"{layout.MONITORING}/dashboards"
@@ -19,7 +19,8 @@ PROVISIONING = f"{layout.MONITORING}/grafana"
 SOURCE = {"type": "prometheus", "uid": "gb10-fleet"}
 _COLUMNS = 24
 _HEIGHTS = {"timeseries": 8, "stat": 4}
-_SCHEMA = 39
+# What is the same of all dashboards, and of all their variables.
+_BOARD, _VARIABLE = data_table("grafana_board"), data_table("grafana_variable")
 
 
 @dataclass(frozen=True)
@@ -105,34 +106,12 @@ def as_text(board: Dashboard) -> str:
 
 
 def _model(board: Dashboard) -> dict[str, Any]:
-    return {
-        "uid": board.name,
-        "title": board.title,
-        "schemaVersion": _SCHEMA,
-        "version": 1,
-        "editable": False,
-        "refresh": "30s",
-        "tags": ["gb10.fleet"],
-        "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [_variable(name, query) for name, query in board.variables]},
-        "panels": [*_placed(board.panels)],
-    }
-
-
-def _variable(name: str, query: str) -> dict[str, Any]:
-    everything = {"text": "All", "value": "$__all"}
-    return {
-        "type": "query",
-        "name": name,
-        "label": name,
-        "datasource": SOURCE,
-        "query": {"query": query, "refId": name},
-        "refresh": 2,
-        "includeAll": True,
-        "allValue": ".*",
-        "multi": True,
-        "current": everything,
-    }
+    own = {"uid": board.name, "title": board.title, "panels": [*_placed(board.panels)]}
+    variables = [
+        {**_VARIABLE, "name": name, "label": name, "datasource": SOURCE, "query": {"query": query, "refId": name}}
+        for name, query in board.variables
+    ]
+    return {**_BOARD, **own, "templating": {"list": variables}}
 
 
 def _words(panel: Panel) -> list[dict[str, Any]]:

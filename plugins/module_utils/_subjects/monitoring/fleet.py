@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The monitoring in the plan: what is collected from where, and each host's part of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
 from ..memory_guard.subject import floors
 from . import prometheus
 from .declared import MONITORING, MonitoringDeclared, claims, decide
-from .plan import collected_slice, host_slice, shown_slice
+from .plan import Collected, collected_slice, host_slice, shown_slice
 from .prometheus import Endpoint
 from .rules import Forecast
 
@@ -25,21 +25,13 @@ NAME = "monitoring"
 
 @dataclass(frozen=True)
 class Monitoring(FleetPart):
-    """declared: as `declared.decide` completes ``fleet_monitoring``; None without. hosts: each one's node exporter,
-    address and port. endpoints: of services. engines: the series of each engine that serves. left: bytes that the plan
-    leaves of each host's memory. disk_gib: under so much free disk it alerts. load_s: no service may be silent for
-    longer while it loads. forecasts: of services that make tokens.
-    """
+    """declared: as `declared.decide` completes ``fleet_monitoring``; None without one. left: bytes that the plan leaves
+    of each host's memory."""
 
     declared: MonitoringDeclared | None = None
-    hosts: Mapping[str, str] = field(default_factory=dict)
-    endpoints: Sequence[Endpoint] = ()
-    engines: Sequence[Mapping[str, str]] = ()
+    collected: Collected = field(default_factory=Collected)
     inventory: str = ""
     left: Mapping[str, int] = field(default_factory=dict)
-    disk_gib: float = 0
-    load_s: float = 0
-    forecasts: Sequence[Forecast] = ()
 
     @property
     def sources(self) -> list[str]:
@@ -53,8 +45,8 @@ class Monitoring(FleetPart):
             "url": _page(self.declared),
             "retention_days": self.declared["retention_days"],
             "alerts": sorted(self.declared["alerts"]),
-            "hosts": sorted(self.hosts),
-            "services": sorted(endpoint.service for endpoint in self.endpoints),
+            "hosts": sorted(self.collected.hosts),
+            "services": sorted(endpoint.service for endpoint in self.collected.endpoints),
         }
 
     def slice(self, host: Host, slices: Slice) -> MonitoringSlice:
@@ -62,26 +54,16 @@ class Monitoring(FleetPart):
             return host_slice([], self.inventory, "")
         parts = [shown_slice(slices, floors(host.settings, self.left[host.name])[0], self.inventory)]
         if host.name == self.declared["host"]:
-            collected = collected_slice(
-                self.declared,
-                self.hosts,
-                self.endpoints,
-                self.engines,
-                self.inventory,
-                self.disk_gib,
-                self.load_s,
-                self.forecasts,
-            )
-            parts.append(collected)
+            parts.append(collected_slice(self.declared, self.collected, self.inventory))
             return host_slice(parts, self.inventory, _page(self.declared))
         return host_slice(parts, self.inventory, "")
 
     def apis(self, host: str) -> Iterator[Api]:
-        if self.declared and host in self.hosts:
+        if self.declared and host in self.collected.hosts:
             yield {"port": fact("monitoring", "exporter_port"), "from": self.sources, "reason": "the node exporter"}
 
     def listens(self, host: str) -> Iterator[ListenRow]:
-        if not self.declared or host not in self.hosts:
+        if not self.declared or host not in self.collected.hosts:
             return
         collector = self.declared["host"]
         who = f"Prometheus on {collector}"
@@ -119,9 +101,9 @@ def plan(declared: MonitoringDeclared | None, context: PlanContext) -> Planned:
             who = (service.placed.name, service.placed.head.name, service.plan["boot"]["key"])
             forecasts.append(Forecast(*who, speed, spec.series, spec.counts_at_end))
     exporters = {name: f"{host.url_host}:{port}" for name, host in context.hosts.items()}
-    free, load_s = context.drift["free"]["disk_gib"], max(loads)
-    asked = (endpoints, engines, context.inventory, context.left, free, load_s, forecasts)
-    return Monitoring(declared, exporters, *asked), findings
+    free = context.drift["free"]["disk_gib"]
+    collected = Collected(exporters, endpoints, engines, free, max(loads), forecasts)
+    return Monitoring(declared, collected, context.inventory, context.left), findings
 
 
 def _endpoint(service: Decided, path: str) -> Endpoint:

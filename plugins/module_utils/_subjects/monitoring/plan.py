@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ..._base import layout
 from ..._base.gb10 import fact
@@ -65,33 +66,33 @@ def shown_slice(slice_: Slice, guard_bytes: int, inventory: str) -> MonitoringPa
     }
 
 
-def collected_slice(
-    monitoring: MonitoringDeclared,
-    hosts: Mapping[str, str],
-    endpoints: Sequence[Endpoint],
-    engines: Sequence[Mapping[str, str]],
-    inventory: str,
-    disk_gib: float,
-    load_s: float,
-    forecasts: Sequence[Forecast],
-) -> MonitoringPart:
-    """What the monitoring host has besides.
+@dataclass(frozen=True)
+class Collected:
+    """hosts: each one's node exporter, address and port. endpoints: of services. engines: the series of each engine
+    that serves. disk_gib: under so much free disk it alerts. load_s: no service may be silent for longer in a load.
+    forecasts: of services that make tokens."""
 
-    monitoring: as `_subjects.monitoring.declared.decide` completes it. hosts: each one's node exporter, address and
-    port.
-    engines: the series of each engine that serves. disk_gib: under so much free disk it alerts; load_s: after so long a
-    load. forecasts: of services that make tokens.
-    """
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    endpoints: Sequence[Endpoint] = ()
+    engines: Sequence[Mapping[str, str]] = ()
+    disk_gib: float = 0
+    load_s: float = 0
+    forecasts: Sequence[Forecast] = ()
+
+
+def collected_slice(monitoring: MonitoringDeclared, of: Collected, inventory: str) -> MonitoringPart:
+    """What the monitoring host has besides. monitoring: as `declared.decide` completes it."""
+    hosts, endpoints = of.hosts, of.endpoints
     keyed = [endpoint for endpoint in endpoints if endpoint.key]
     limits = {
         "first_token_s": monitoring["first_token_s"],
         "preemptions_per_s": fact("monitoring", "preemptions_per_s"),
-        "disk_gib": disk_gib,
-        "load_s": load_s,
+        "disk_gib": of.disk_gib,
+        "load_s": of.load_s,
     }
     of_alerts = prometheus.alert_secrets(monitoring["alerts"])
     most = prometheus.retention_bytes(len(hosts), len(endpoints), monitoring["retention_days"])
-    ruled = rules(engines, limits, forecasts)
+    ruled = rules(of.engines, limits, of.forecasts)
     recorded = [rule["record"] for group in ruled["groups"] for rule in group["rules"] if "record" in rule]
     texts = {
         prometheus.CONFIG: prometheus.as_text(prometheus.config(inventory, hosts, endpoints)),

@@ -136,16 +136,7 @@ def receivers(alerts: Alerts) -> dict[str, Any]:
         if "password_file" in email:
             sent["auth_password_file"] = credential(layout.ALERTMANAGER_UNIT, "password_file")
         owner["email_configs"] = [sent]
-    return {
-        "route": {
-            "receiver": "owner",
-            "group_by": ["alertname", "host"],
-            "group_wait": "30s",
-            "group_interval": "5m",
-            "repeat_interval": "12h",
-        },
-        "receivers": [owner],
-    }
+    return {"route": data_table("alertmanager_route"), "receivers": [owner]}
 
 
 def alert_secrets(alerts: Alerts) -> dict[str, str]:
