@@ -27,6 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import words_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv, read_flags
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
 from hypothesis import given
 from hypothesis import strategies as st
@@ -334,6 +335,28 @@ def test_a_build_of_others_is_asked_for_no_name_that_it_has() -> None:
     assert found[0]["remedy"] == "keep it if this image's build reads it; if not, drop it"
 
 
+@pytest.mark.parametrize(
+    ("written", "taken"),
+    [
+        ("/workspace/MiMo-V2.6-Flash-RL-dflash", "XiaomiMiMo/MiMo-V2.6-Flash-RL-dflash"),
+        ("~/models/qwen3.6-27b-dflash/", "z-lab/Qwen3.6-27B-DFlash"),
+        ("$DRAFTS/Qwen3.6-35B-A3B-DFlash", "z-lab/Qwen3.6-35B-A3B-DFlash"),
+        ("/models/of-nobody", None),
+        ("/", None),
+    ],
+)
+def test_a_drafter_in_a_folder_of_its_author_is_known_by_its_name(written: str, taken: str | None) -> None:
+    speculation = f'{{{{"method": "dflash", "model": "{written}", "num_speculative_tokens": 7}}}}'
+    source = {"container": "vllm-node", "command": f"vllm serve x/y --speculative-config '{speculation}'"}
+    recipe, findings = import_recipe(source, "x")
+    assert recipe is not None
+    (found,) = [one for one in findings if one.rule == "import-drafter"]
+    assert (taken or "model.draft.repository") in found.remedy
+    assert recipe["model"].get("draft", {}).get("repository") == taken
+    if taken:
+        assert recipe["flags"]["speculative-config"]["model"] == taken
+
+
 # Of a pair that ran; the checkpoint's size is in no file of ours, so that its weights are estimated as too large.
 PROVEN = (
     "vllm serve {model} -tp 2 --block-size 256 --kv-cache-dtype fp8 --mamba-cache-mode align --enable-prefix-caching"
@@ -355,3 +378,17 @@ def test_a_pool_that_its_author_ran_outweighs_an_estimate_alone(weights: int | N
     rows = [row for row in planned_alone("glm", recipe)["findings"] if row["host"] == "host-1"]
     assert (rule, severity) in {(row["rule"], row["severity"]) for row in rows}
     assert ("ran it on so many hosts with a pool of 10.0 GiB" in rows[0]["found"]) == (weights is None)
+
+
+def test_a_pool_that_holds_less_than_a_request_is_shown_with_what_it_takes() -> None:
+    """vLLM would refuse it; an owner sees how much is lacking."""
+    command = PROVEN.replace("10G", "8G")
+    source = {"container": "vllm-node-b12x", "model": "zai-org/GLM-5.3-Flash", "cluster_only": True, "command": command}
+    recipe = api.import_recipe(source, "glm")["recipe"]
+    plan = planned_alone("glm", recipe)
+    assert "kv-fit" in {row["rule"] for row in plan["findings"]}
+    kv = plan["services"]["x"]["kv"]
+    assert 0 < kv["max_concurrency"] < 1 and kv["bytes_per_request"] > kv["bytes"] == 8 << 30
+    assert kv["tokens"] < kv["context"] == 1048576
+    text = as_text(plan, ["host-1"])
+    assert f"8.0 GiB a rank: {kv['max_concurrency']:.2f} requests of 1,048,576 tokens at once" in text

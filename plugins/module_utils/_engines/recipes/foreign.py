@@ -22,7 +22,7 @@ from ..._base.place import Place
 from ..._base.received import one_line
 from ..._base.schema import Spec, check, describe
 from ..._base.sizes import quantity
-from ..._facts.models.facts import config_name, model_of
+from ..._facts.models.facts import config_name, drafter_named, model_of
 from ..._facts.models.purpose import CHAT
 from ..declaration import RecipeData
 from ..engine import Engine
@@ -374,12 +374,26 @@ def _model(
     written = str(flags.get("quantization") or theirs.get("metadata", {}).get("quantization") or "").lower()
     if written in MODEL["options"]["quantization"]["choices"]:
         model["quantization"] = written
+    findings += _drafter_of_theirs(flags, name)
     draft = engine.draft(flags)
     if draft:
         speculation = flags.get("speculative-config")
         asked = speculation if isinstance(speculation, dict) else {}
         model["draft"] = {"repository": draft} | _revision(theirs, draft, asked, name, findings)
     return model
+
+
+def _drafter_of_theirs(flags: Mapping[str, Any], name: str) -> Iterator[Finding]:
+    """A drafter by a folder on its author's machine: a known one of that name, from the hub."""
+    speculation = flags.get("speculative-config")
+    written = speculation.get("model") if isinstance(speculation, dict) else None
+    if isinstance(written, str) and written.startswith(("/", "~", ".", "$")):
+        remedy, known = "", drafter_named(written.rstrip("/").rsplit("/", maxsplit=1)[-1])
+        if known:
+            speculation["model"] = known
+            remedy = f"see that it is {known}, which is taken for its name"
+        remedy = remedy or "write it as model in flags.speculative-config, and as model.draft.repository"
+        yield worded.warning("import-drafter", f"{name}.command", written=written, remedy=remedy)
 
 
 def _revision(

@@ -71,21 +71,22 @@ class VllmSizing:
         return replace(demand, observed=own_calibration(record, self._tokens)) if record else demand
 
     def _tokens(self, size: int) -> int | None:
-        pool = self._filled(size)
-        return pool["tokens"] if isinstance(pool, dict) else None
+        pool, refused = self._filled(size)
+        return None if refused else pool.get("tokens")
 
-    def _filled(self, size: int) -> dict[str, Any] | list[Finding]:
-        """The pool that so many bytes make, or why vLLM won't start with them."""
+    def _filled(self, size: int) -> tuple[dict[str, Any], list[Finding]]:
+        """The pool that so many bytes make, empty where it isn't known, and why vLLM won't start with it."""
         if self.kv is None:
-            return []
+            return {}, []
         try:
-            return self.kv.pool(size)
+            return self.kv.pool(size), []
         except FleetError as problem:
-            return [*problem.findings]
+            too_small = {finding.rule for finding in problem.findings} == {"kv-fit"}
+            return self.kv.pool(size, any_length=True) if too_small else {}, [*problem.findings]
 
     def pool(self, placed: Placed, shares: Sequence[Share]) -> tuple[dict[str, Any], list[Finding]]:
         """The KV pool of a rank: {bytes, tokens, block_size, num_blocks, context, max_concurrency, bytes_per_request,
-        tokens_low, tokens_high}, and why vLLM would refuse it.
+        tokens_low, tokens_high}, and why vLLM would refuse it, as one that holds less than a request.
 
         Exact where the bytes are given, or a boot has shown what else is taken. Otherwise it is for the bytes that are
         expected, and tokens_low and tokens_high are the bounds. A group's smallest pool counts for all.
@@ -93,10 +94,8 @@ class VllmSizing:
         pools = [share.kv_pool for share in shares if share.kv_pool is not None]
         bounds = [min(getattr(pool, bound) for pool in pools) for bound in ("low", "expected", "high") if pools]
         low, size, high = bounds if len(pools) == len(shares) else (0, 0, 0)
-        filled = self._filled(size) if size else {}
-        answer = filled if isinstance(filled, dict) else {}
-        refused = [*_late(answer), *([] if isinstance(filled, dict) else filled)]
-        findings = [_at_service(placed, finding) for finding in refused]
+        answer, refused = self._filled(size) if size else ({}, [])
+        findings = [_at_service(placed, finding) for finding in refused or _late(answer)]
         if low != high or placed.image["release"] is None:
             findings = [replace(finding, severity="warning") for finding in findings]
         if answer and not findings:
@@ -145,8 +144,8 @@ class VllmSizing:
         sizes = [share.with_rest for share in shares if share.with_rest is not None]
         if len(sizes) < len(shares) or min(sizes) <= now or self.kv is None:
             return None
-        filled = self._filled(min(sizes))
-        if not isinstance(filled, dict) or min(sizes) - now < filled["bytes_per_request"]:
+        filled, refused = self._filled(min(sizes))
+        if refused or min(sizes) - now < filled["bytes_per_request"]:
             return None
         return {"bytes": min(sizes), "max_concurrency": filled["max_concurrency"]}
 

@@ -133,6 +133,12 @@ def drafter_config(repository: str | None) -> str | None:
     return name
 
 
+def drafter_named(last: str) -> str | None:
+    """The known drafter whose repository has this name, whoever publishes it."""
+    known = (*_data()["drafter_configs"], *_data()["drafters"])
+    return next((repository for repository in known if repository.partition("/")[2].lower() == last.lower()), None)
+
+
 def pooling_of(repository: str) -> tuple[Mapping[str, Any], str]:
     """``hf-overrides`` of a model that pools though its config.json is a generating one's, and where that is known
     from; an empty map for all others."""

@@ -179,9 +179,9 @@ class ServiceKv:
         blocks = math.ceil(tokens * self.layout.request_blocks(length) / length) + 1
         return max(blocks * self.layout.bytes_per_block, self.bytes_for(1))
 
-    def pool(self, available_bytes: int) -> dict[str, Any]:
-        """The pool in so many bytes, in the form of a truth. Raises FleetError where vLLM would refuse to start."""
-        return answer(pool.fill(self.layout, available_bytes), self.model)
+    def pool(self, available_bytes: int, *, any_length: bool = False) -> dict[str, Any]:
+        """The pool in so many bytes, in the form of a truth. Raises FleetError as `pool.fill` does."""
+        return answer(pool.fill(self.layout, available_bytes, any_length=any_length), self.model)
 
 
 def kv_for_service(

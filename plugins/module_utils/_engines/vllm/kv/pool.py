@@ -96,8 +96,11 @@ class Pool:
         return self.blocks // len(self.layout.groups) * block * settings.context_parallel
 
 
-def fill(layout: Layout, available: int) -> Pool:
-    """The pool that fits in so many bytes on each rank. Raises FleetError where vLLM refuses to start."""
+def fill(layout: Layout, available: int, *, any_length: bool = False) -> Pool:
+    """The pool that fits in so many bytes on each rank. Raises FleetError where vLLM refuses to start.
+
+    any_length: also one that is too small for a request of the whole length, which vLLM refuses.
+    """
     settings = layout.settings
     if settings.blocks_override is not None and settings.release.since("0.20"):
         available = settings.blocks_override * layout.bytes_per_block
@@ -105,7 +108,8 @@ def fill(layout: Layout, available: int) -> Pool:
     if settings.fits_length:
         layout = _fit_length(layout, available)
         settings = layout.settings
-    _check_request(layout, available)
+    if not any_length:
+        _check_request(layout, available)
     blocks = min(available // layout.stage_bytes(stage) for stage in range(len(layout.stages)))
     if settings.blocks_override is not None:
         blocks = settings.blocks_override
