@@ -2,8 +2,9 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of vLLM's own code for tests/data/kv-cases/autumn-families.json: its classes make the spec of each layer of a
-model's config.json, and its planner divides the memory. No GPU: compute capability 12.1 and the ranks are stand-ins.
+"""Answers of vLLM's own code for tests/data/kv-cases/autumn-families.json and context-ranks.json: its classes make the
+spec of each layer of a model's config.json, and its planner divides the memory. No GPU: compute capability 12.1 and the
+ranks are stand-ins.
 
     pip download vllm==0.33.0 --no-deps -d DL && unzip -q DL/vllm-*.whl -d VLLM
     python -m venv V && V/bin/pip install torch --index-url https://download.pytorch.org/whl/cpu
@@ -56,7 +57,7 @@ def start(config: dict[str, Any], flags: dict[str, Any]) -> Any:
         ),
         parallel_config=Stub(
             tensor_parallel_size=flags.get("tensor_parallel_size", 1),
-            decode_context_parallel_size=1,
+            decode_context_parallel_size=flags.get("decode_context_parallel_size", 1),
             prefill_context_parallel_size=1,
         ),
         model_config=Stub(
@@ -79,7 +80,9 @@ def with_this(module: Any, vllm: Any) -> None:
     module.get_tensor_model_parallel_world_size = lambda: vllm.parallel_config.tensor_parallel_size
 
 
-def attention(heads: int, width: int, window: int | None, vllm: Any, dtype: Any, backend: Any) -> Any:
+def attention(
+    heads: int, width: int, window: int | None, vllm: Any, dtype: Any, backend: Any, value_width: int | None = None
+) -> Any:
     own = Stub(
         attn_type="decoder",
         kv_cache_dtype=vllm.cache_config.cache_dtype,
@@ -87,7 +90,7 @@ def attention(heads: int, width: int, window: int | None, vllm: Any, dtype: Any,
         attn_backend=backend,
         num_kv_heads=max(1, heads // vllm.parallel_config.tensor_parallel_size),
         head_size=width,
-        head_size_v=width,
+        head_size_v=value_width or width,
         kv_cache_torch_dtype=dtype,
     )
     return layer.Attention.get_kv_cache_spec(own, vllm)
@@ -103,10 +106,80 @@ def plain(config: dict[str, Any], flags: dict[str, Any], vllm: Any) -> dict[str,
     for name, one in [("model", text_of(config)), *([("draft", draft)] if draft else [])]:
         more = 1 if one["architectures"][0].startswith("Cohere2") else 0
         for at in range(one["num_hidden_layers"]):
-            slides = (one.get("layer_types") or ["full_attention"] * at)[at] == "sliding_attention"
+            slides = (one.get("layer_types") or {}) and one["layer_types"][at] == "sliding_attention"
             window = one["sliding_window"] + more if slides else None
             spec = attention(one["num_key_value_heads"], one["head_dim"], window, vllm, dtype, backend)
             found[f"{name}.{at}"] = spec
+    return found
+
+
+def drafted(flags: dict[str, Any], vllm: Any) -> dict[str, Any]:
+    """Layers of a drafter with a config.json of its own, whose windows its dflash_config may give."""
+    draft = (flags.get("speculative_config") or {}).get("draft_config")
+    found = {}
+    for at in range(draft["num_hidden_layers"] if draft else 0):
+        slides = draft.get("layer_types", [])[at : at + 1] == ["sliding_attention"]
+        window = draft.get("dflash_config", {}).get("swa_window_size", draft.get("sliding_window")) if slides else None
+        backend, dtype = TritonAttentionBackend, torch.uint8 if eight(flags) else torch.bfloat16
+        found[f"draft.{at}"] = attention(draft["num_key_value_heads"], draft["head_dim"], window, vllm, dtype, backend)
+    return found
+
+
+def eight(flags: dict[str, Any]) -> bool:
+    return str(flags.get("kv_cache_dtype", "auto")).startswith("fp8")
+
+
+def mimo(config: dict[str, Any], flags: dict[str, Any], vllm: Any) -> dict[str, Any]:
+    """Keys wider than values: the backend for both widths on compute capability 12."""
+    found = {}
+    for at, slides in enumerate(config["hybrid_layer_pattern"]):
+        part = "swa_" if slides else ""
+        heads, width = config[f"{part}num_key_value_heads"], config[f"{part}head_dim"]
+        window, values = config["sliding_window_size"] if slides else None, config[f"{part}v_head_dim"]
+        dtype = torch.uint8 if eight(flags) else torch.bfloat16
+        backend = TritonAttentionDiffKVBackend
+        backend.set_head_size_v(values)
+        found[f"{at}"] = attention(heads, width, window, vllm, dtype, backend, values)
+    return found | drafted(flags, vllm)
+
+
+def minimax_m3(config: dict[str, Any], flags: dict[str, Any], vllm: Any) -> dict[str, Any]:
+    """Full attention; sparse layers have a cache of the indexer's keys beside their own."""
+    text = text_of(config)
+    if "block_size" not in flags:
+        vllm.cache_config.block_size = 128
+    sparse, found = text["sparse_attention_config"], {}
+    dtype = torch.uint8 if eight(flags) else torch.bfloat16
+    for at, often in enumerate(sparse["sparse_attention_freq"]):
+        heads, width = text["num_key_value_heads"], text["head_dim"]
+        if not often:
+            found[f"{at}"] = attention(heads, width, None, vllm, dtype, FlashInferBackend)
+            continue
+        own = Stub(
+            num_kv_heads=max(1, heads // vllm.parallel_config.tensor_parallel_size),
+            head_dim=width,
+            kv_cache_dtype=vllm.cache_config.cache_dtype,
+            kv_cache_torch_dtype=dtype,
+        )
+        found[f"{at}"] = minimax_model.MiniMaxM3SparseAttention.get_kv_cache_spec(own, vllm)
+        keys = Stub(head_dim=sparse["sparse_index_dim"], dtype=torch.bfloat16)
+        found[f"{at}.keys"] = minimax_indexer.MiniMaxM3IndexerCache.get_kv_cache_spec(keys, vllm)
+    return found
+
+
+def latent(config: dict[str, Any], flags: dict[str, Any], vllm: Any) -> dict[str, Any]:
+    text, found = text_of(config), {}
+    drafts = text.get("num_nextn_predict_layers", 0) if flags.get("speculative_config") else 0
+    for at in range(text["num_hidden_layers"] + drafts):
+        own = Stub(
+            kv_cache_dtype=vllm.cache_config.cache_dtype,
+            head_size=text["kv_lora_rank"] + text["qk_rope_head_dim"],
+            sliding_window=None,
+            topk_buffer_width=None,
+            indexer=None,
+            non_causal_multi_token_decode=False,
+        )
+        found[f"{at}"] = mla_attention.MLAAttention.get_kv_cache_spec(own, vllm)
     return found
 
 
@@ -200,9 +273,20 @@ FAMILIES = {
     "Cohere2MoeForCausalLM": plain,
     "Cohere2VisionForConditionalGeneration": plain,
     "DeepseekV41ForCausalLM": deepseek_v41,
+    "DeepseekV3ForCausalLM": latent,
+    "Glm4MoeForCausalLM": plain,
+    "Glm4MoeLiteForCausalLM": latent,
     "InklingForCausalLM": inkling,
     "InklingForConditionalGeneration": inkling,
     "LagunaForCausalLM": plain,
+    "LlamaForCausalLM": plain,
+    "MiMoV2FlashForCausalLM": mimo,
+    "MiMoV2ForCausalLM": mimo,
+    "MiniMaxM2ForCausalLM": plain,
+    "MiniMaxM3SparseForCausalLM": minimax_m3,
+    "MiniMaxM3SparseForConditionalGeneration": minimax_m3,
+    "MistralLarge3ForCausalLM": latent,
+    "Qwen3MoeForCausalLM": plain,
 }
 
 
@@ -218,7 +302,7 @@ def answer(config: dict[str, Any], flags: dict[str, Any], available: int) -> dic
     groups = planning.get_global_kv_cache_groups(vllm, [specs])
     try:
         (made,) = planning.get_kv_cache_configs(vllm, [specs], [available], groups)
-    except ValueError as refused:
+    except (ValueError, AssertionError) as refused:
         return {"error": str(refused)}
     tokens, at_once = kv_cache_utils.get_kv_cache_capacity(vllm, made)
     return {
@@ -261,6 +345,7 @@ if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     import torch
     from vllm.model_executor.layers.attention import attention as layer
+    from vllm.model_executor.layers.attention import mla_attention
     from vllm.models.deepseek_v41 import attention as v41
     from vllm.models.deepseek_v41 import compressor
     from vllm.models.inkling.nvidia import attention as inkling_attention
@@ -268,12 +353,17 @@ if __name__ == "__main__":
     from vllm.v1.attention.backends import utils
     from vllm.v1.attention.backends.flash_attn import FlashAttentionBackend
     from vllm.v1.attention.backends.mla import sparse_swa
+    from vllm.v1.attention.backends.triton_attn import TritonAttentionBackend
+    from vllm.v1.attention.backends.triton_attn_diffkv import TritonAttentionDiffKVBackend
     from vllm.v1.core import kv_cache_planning as planning
     from vllm.v1.core import kv_cache_utils
     from vllm.v1.kv_cache_layout import KVCacheLayout
 
     for name in ("flashinfer", "flashinfer.decode", "flashinfer.prefill", "flashinfer.utils", "flashinfer.cascade"):
         sys.modules.setdefault(name, MagicMock())  # kernels, which no answer needs
+    sys.modules["vllm.models.minimax_m3.common.mm_preprocess"] = MagicMock()  # pictures, which need torchvision
+    from vllm.models.minimax_m3.common import indexer as minimax_indexer
+    from vllm.models.minimax_m3.nvidia import model as minimax_model
     from vllm.v1.attention.backends.flashinfer import FlashInferBackend
 
     sys.exit(main())

@@ -32,7 +32,7 @@ def test_answer_is_vllms_own(asked: dict[str, Any], truth: dict[str, Any], reque
 
 FURTHER = [
     row
-    for file in ("further", "drafts-and-stages", "architectures", "autumn", "autumn-families")
+    for file in ("further", "drafts-and-stages", "architectures", "autumn", "autumn-families", "context-ranks")
     for row in recorded(file)
 ]
 
@@ -296,7 +296,6 @@ def test_tiny_model_of_the_lab() -> None:
 ALIKE = {
     "DeepseekV4ForConditionalGeneration": "DeepseekV4ForCausalLM",
     "Glm5NextForCausalLM": "Glm5NextForConditionalGeneration",
-    "MiMoV2ForCausalLM": "MiMoV2FlashForCausalLM",
     "Qwen4ExpForCausalLM": "Qwen4ExpForConditionalGeneration",
     "Gemma4ForCausalLM": "Gemma4ForConditionalGeneration",
     "Gemma4UnifiedForConditionalGeneration": "Gemma4ForConditionalGeneration",
@@ -312,7 +311,15 @@ def test_no_architecture_is_sized_without_an_answer_of_vllms() -> None:
     """Whoever adds a family records a case of it, or names here which class of vLLM's it shares."""
     tried = {
         asked["config"]["architectures"][0]
-        for file in ("cases", "further", "drafts-and-stages", "architectures", "autumn", "autumn-families")
+        for file in (
+            "cases",
+            "further",
+            "drafts-and-stages",
+            "architectures",
+            "autumn",
+            "autumn-families",
+            "context-ranks",
+        )
         for _, asked, truth in recorded(file)
         if "error" not in truth
     }

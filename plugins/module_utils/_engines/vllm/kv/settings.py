@@ -67,7 +67,7 @@ def resolve(flags: Flags, model: Model, release: Release, long_allowed: bool = F
     _check_block(flags, release)
     cache_dtype = backends.cache_dtype(flags, model, release)
     draft = drafting.resolve(flags, model, release)
-    own = model.attention.pooled is not None and not draft.external
+    own = (model.attention.pooled or model.recurrent is None) and not draft.external
     _check_context_ranks(flags, model, release, drafts=bool(draft.layers) and not own)
     prefix_caching = _prefix_caching(flags, model, release)
     state = states.resolve(flags, model, release, prefix_caching, draft.tokens > 0)
