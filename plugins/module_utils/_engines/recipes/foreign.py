@@ -386,13 +386,13 @@ def _model(
 def _drafter_of_theirs(flags: Mapping[str, Any], name: str) -> Iterator[Finding]:
     """A drafter by a folder on its author's machine: a known one of that name, from the hub."""
     speculation = flags.get("speculative-config")
-    written = speculation.get("model") if isinstance(speculation, dict) else None
+    asked = speculation if isinstance(speculation, dict) else {}
+    written = asked.get("model")
     if isinstance(written, str) and written.startswith(("/", "~", ".", "$")):
-        remedy, known = "", drafter_named(written.rstrip("/").rsplit("/", maxsplit=1)[-1])
-        if known:
-            speculation["model"] = known
+        remedy = "write it as model in flags.speculative-config, and as model.draft.repository"
+        if known := drafter_named(written.rstrip("/").rsplit("/", maxsplit=1)[-1]):
+            asked["model"] = known
             remedy = f"see that it is {known}, which is taken for its name"
-        remedy = remedy or "write it as model in flags.speculative-config, and as model.draft.repository"
         yield worded.warning("import-drafter", f"{name}.command", written=written, remedy=remedy)
 
 
