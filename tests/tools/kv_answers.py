@@ -115,9 +115,9 @@ def plain(config: dict[str, Any], flags: dict[str, Any], vllm: Any) -> dict[str,
 
 def drafted(flags: dict[str, Any], vllm: Any) -> dict[str, Any]:
     """Layers of a drafter with a config.json of its own, whose windows its dflash_config may give."""
-    draft = (flags.get("speculative_config") or {}).get("draft_config")
+    draft: dict[str, Any] = (flags.get("speculative_config") or {}).get("draft_config") or {}
     found = {}
-    for at in range(draft["num_hidden_layers"] if draft else 0):
+    for at in range(draft.get("num_hidden_layers", 0)):
         slides = draft.get("layer_types", [])[at : at + 1] == ["sliding_attention"]
         window = draft.get("dflash_config", {}).get("swa_window_size", draft.get("sliding_window")) if slides else None
         backend, dtype = TritonAttentionBackend, torch.uint8 if eight(flags) else torch.bfloat16
