@@ -287,6 +287,14 @@ def test_what_a_service_is_for_reaches_its_rule(identity: str, service: dict[str
         assert (identity in [finding["rule"] for finding in findings]) == wanted
 
 
+@pytest.mark.parametrize(("flags", "is_found"), [({}, False), ({"enable-prefix-caching": True}, True)])
+def test_what_the_author_of_a_recipe_wrote_in_vain_is_nothing_to_drop(flags: dict[str, Any], is_found: bool) -> None:
+    service = {"recipe": "gpt-oss-120b", "hosts": ["titan"], "port": 8000, "flags": flags}
+    hosts = {"titan": {"address": "10.0.0.1", "variables": {"fleet_services": {"chat": service}}}}
+    found = plan_fleet({"hosts": hosts, "folder": "/inventory"}, *SHIPPED)["findings"]
+    assert any(one["rule"] == "R085" for one in found) is is_found
+
+
 def test_plan_and_preflight_have_the_facts_that_are_claimed_of_them() -> None:
     everything = {"profile": "interactive", "tools": True, "reasoning": True, "video": True, "media_files": True}
     pair = {"recipe": "qwen3.5-122b-a10b-fp8", "hosts": ["spark-2", "spark-3"], "workload": everything}

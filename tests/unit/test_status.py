@@ -262,7 +262,7 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
     assert [line.split()[-1] for line in text.splitlines()[1:4]] == ["refused", "unreachable", "removed"]
     assert text.endswith("spark-2: refused: port 8000 is taken\nspark-3: unreachable: no route")
     text = end_table(plan, ["pair"], ["spark-2", "spark-3"], {}, {}, {"spark-2": ("failed", "no room")})
-    assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["failed", "untouched"]
+    assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["failed", "asked"]
     # it serves, whatever went wrong afterwards
     text = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {"spark-2": ("failed", "no room")})
     assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["serving", "waiting"]

@@ -20,10 +20,13 @@ _ABBREVIATED, _TWICE = "catalogue-abbreviated-option", "catalogue-duplicate-opti
 _OPTION = re.compile('^write "--(no-)?([^"]+)"$')
 
 
-def lint(request: Mapping[str, object], place: Place) -> list[LintFinding]:
+def lint(request: Mapping[str, Any], place: Place) -> list[LintFinding]:
     """The linter's findings on a request of `head_request`, in the words of who writes `flags`. An abbreviation is an
     error there: vLLM takes it, and the plan looks options up by their names."""
     found = [finding for finding in lint_launch(request) if finding.rule not in _ABOUT_THE_RECIPE]
+    # what a recipe's author wrote in vain does no harm
+    vain = {(f"--{name}", "hint", "drop it") for name in request.get("of_recipe", ())}
+    found = [one for one in found if (one.at.option, one.severity, one.remedy.partition(":")[0]) not in vain]
     whole = {finding.expected for finding in found if finding.rule == _ABBREVIATED}
     return [
         replace(
@@ -106,6 +109,7 @@ def head_request(facts: Facts, config: Mapping[str, object] | None) -> dict[str,
             }
         ),
         "reported": _reported(placed),
+        "of_recipe": sorted({*placed.recipe["flags"]} - {*placed.settings["flags"]}),
         "silence": placed.silence,
     }
     return _known(request)

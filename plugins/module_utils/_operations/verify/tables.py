@@ -67,7 +67,9 @@ def end_table(
         for host in (host for host in service["hosts"] if host in hosts):
             here = rank_of(plan, name, host)
             proof, look = verified.get((host, name)), ranks.get((host, name))
-            state = proof["state"] if proof else look["health"] if look else _unseen(host, stopped)
+            # what became of a rank whose peer was stopped, nobody saw
+            otherwise = UNTOUCHED if {*stopped}.isdisjoint(service["hosts"]) else "not asked"
+            state = proof["state"] if proof else look["health"] if look else _unseen(host, stopped, otherwise)
             front = front_of(plan, name)
             row = _proof_row(name, service, state) | ({"endpoint": front["url"]} if front else {})
             rows.append(({"host": host, **row, "memory": size(here["memory_bytes"])}, bool(proof or look)))
@@ -148,7 +150,7 @@ def _proof_row(name: str, service: Mapping[str, Any], state: str) -> dict[str, s
     }
 
 
-def _unseen(host: str, stopped: Mapping[str, tuple[Stopped, str]], otherwise: str = UNTOUCHED) -> str:
+def _unseen(host: str, stopped: Mapping[str, tuple[Stopped, str]], otherwise: str) -> str:
     return stopped[host][0] if host in stopped else otherwise
 
 
