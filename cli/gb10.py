@@ -33,8 +33,8 @@ _MAKERS = ("init", "try")
 _FOLDERS = ("mine", "fleet-try")
 # What keeps a screen short. Typed without gb10, the same line shows all of Ansible's own.
 _SCREEN = {"ANSIBLE_STDOUT_CALLBACK": "gb10.fleet.brief", "ANSIBLE_LOCALHOST_WARNING": "0"}
-# A Mac ends a process that has forked and then looks for its proxies (ansible-core's FAQ).
-_MAC = {"OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES", "no_proxy": "*"}
+# A Mac ends a process that has forked and then uses its own libraries (ansible-core's FAQ).
+_MAC = {"OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES"}
 _USAGE = "gb10 VERB [words of ansible-playbook]"
 
 

@@ -306,6 +306,17 @@ FILES = {
 }
 
 
+def test_the_hub_is_asked_without_the_system_s_own_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Mac ends a process that has forked and then asks its system for them."""
+
+    def of_the_system() -> dict[str, str]:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr("urllib.request.getproxies", of_the_system)
+    with serving(Hub(MODEL, COMMIT, FILES)) as hub:
+        assert HubApi(hub.url).model(MODEL, None)
+
+
 def test_the_hub_is_read_once(tmp_path: Path) -> None:
     with serving(Hub(MODEL, COMMIT, FILES, token="hf_secret")) as hub:
         found = read_hub(HubApi(hub.url, "hf_secret"), MODEL)

@@ -243,6 +243,17 @@ def by_hand(*both: list[str]) -> dict[str, Any]:
 
 LEFT = ["10.1.0.1/24", "10.1.1.1/24"]
 
+
+@pytest.mark.parametrize("keeper", ["fleet", "others"])
+def test_a_port_may_have_one_address_with_a_warning(keeper: str) -> None:
+    fabric = {"keeper": keeper, **by_hand(["10.1.0.1/30"], ["10.1.0.2/30"])}
+    slices, findings = plan_fabric(fabric, HOSTS)
+    assert [one.rule for one in findings if one.severity != "hint"] == ["fabric-one-half"]
+    for end in PAIR:
+        [interface] = slices[end.partition(":")[0]]["interfaces"]
+        assert interface["half"] == 0 and len(interface["peers"]) == 1
+
+
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("fabric-halves-share-subnet", by_hand(["10.1.0.1/24", "10.1.0.2/24"], ["10.1.0.3/24", "10.1.0.4/24"])),
     ("fabric-halves-share-subnet", by_hand(["10.1.0.1/16", "10.1.1.1/24"], ["10.1.0.3/16", "10.1.1.4/24"])),
@@ -275,6 +286,8 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("fabric-address-invalid", by_hand(LEFT, ["224.1.0.2/24", "10.1.1.2/24"])),
     ("fabric-address-twice", by_hand(LEFT, LEFT)),
     ("fabric-ends-differ", by_hand(LEFT, ["10.2.0.2/24", "10.1.1.2/24"])),
+    ("fabric-ends-differ", by_hand(LEFT, ["10.1.0.2/24"])),
+    ("fabric-ends-differ", by_hand(["10.1.0.1/24"], ["10.2.0.2/24"])),
     ("fabric-link-on-rail", {"links": [{"addresses": {"spark-2:enp1s0f1np1": "10.9.0.1/24",
                                                       "spark-3:enp1s0f1np1": "10.9.0.2/24"}}]}),
     ("fabric-cable-form", {"cables": [{"ends": PAIR, "addresses": {"spark-2:1": LEFT, "spark-3:1": LEFT}}]}),

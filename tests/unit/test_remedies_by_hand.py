@@ -335,6 +335,8 @@ BY_HAND = [
         "give each half a subnet of its own", {C0: hand(LEFT, RIGHT)}),
     Row("fabric-ends-differ", {C0: hand(LEFT, ["10.2.0.2/24", "10.1.1.2/24"])}, "addresses of one subnet",
         {C0: hand(LEFT, RIGHT)}),
+    Row("fabric-one-half", {C0: hand(LEFT[:1], RIGHT[:1])}, "give the second halves", {C0: hand(LEFT, RIGHT)}),
+    Row("fabric-ends-differ", {C0: hand(LEFT, RIGHT[:1])}, "give each half of each end", {C0: hand(LEFT, RIGHT)}),
     Row("fabric-address-twice", {C0: hand(LEFT, LEFT)}, "change one of them", {C0: hand(LEFT, RIGHT)}),
     Row("fabric-address-invalid", {C0: hand(LEFT, ["10.1.0.2/24", "10.1.1.300/24"])}, "correct it",
         {C0: hand(LEFT, RIGHT)}),

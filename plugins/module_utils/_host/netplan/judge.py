@@ -224,6 +224,8 @@ def foreign_remedy(path: str) -> str:
     name = Path(path).name
     if "nvidia-sync" in name:
         return "NVIDIA Sync wrote it: delete the cluster there (Settings > Clusters > Delete)"
+    if "spark-vllm" in name:
+        return "spark-vllm-docker wrote it: run `./setup-cluster.sh --restore` on its head"
     if name.startswith("90-NM-"):
         profile = name[6:].removesuffix(".yaml")
         return f"NetworkManager wrote it for one of its profiles: `nmcli connection delete {shell_word(profile)}`"

@@ -180,10 +180,10 @@ def _as_it_is(
             return {}, f"{shown(port)} is a part of {master}; a plan gives each half an address of its own"
         if why := _unusual(port, _addresses(hosts, port)):
             return {}, why
-    mtus = {half["mtu"] for port in ports for half in _halves(hosts, port)}
+    mtus = {half["mtu"] for port in ports for half in _halves(hosts, port) if half["addresses"]}
     if len(mtus) > 1:
         return {}, f"its halves carry packets of {' and '.join(map(str, sorted(mtus)))} bytes; expected one MTU"
-    both = {port: [address[0] for address in _addresses(hosts, port)] for port in ports}
+    both = {port: [address[0] for address in _addresses(hosts, port) if address] for port in ports}
     fabric: dict[str, Any] = {"keeper": "others"}
     fabric |= {"mtu": max(mtus)} if mtus != {MTU} else {}
     if cables:
@@ -220,11 +220,11 @@ def _interface(text: str) -> ipaddress.IPv4Interface | None:
 
 def _unusual(port: Port, halves: Sequence[Sequence[str]]) -> str:
     """Why a port's addresses can't be declared."""
-    if len(halves) < len(HALVES) or not all(halves):
-        return f"of {shown(port)} {'one' if any(halves) else 'no'} half has an address; a plan declares both"
+    if not (halves and halves[0]):
+        return f"{'only the second' if halves else 'no'} half of {shown(port)} has an address; a plan needs the first"
     if any(len(half) > 1 for half in halves):
         return f"a half of {shown(port)} has several addresses"
-    if any(ipaddress.IPv4Interface(half[0]) in _LINK_LOCAL for half in halves):
+    if any(ipaddress.IPv4Interface(half[0]) in _LINK_LOCAL for half in halves if half):
         return f"{shown(port)} has addresses of 169.254.0.0/16, which change; a group needs fixed addresses"
     return ""
 

@@ -115,7 +115,9 @@ class HubApi:
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
         until = time.monotonic() + _WHOLE_SECONDS
         with _in_words():
-            answer = urllib.request.build_opener(_SameAddress).open(request, timeout=_ANSWER_SECONDS)
+            # of variables alone: a Mac ends a forked worker that asks its system for proxies
+            proxies = urllib.request.ProxyHandler(urllib.request.getproxies_environment())
+            answer = urllib.request.build_opener(_SameAddress, proxies).open(request, timeout=_ANSWER_SECONDS)
 
         def read(size: int) -> bytes:
             if time.monotonic() > until:

@@ -163,7 +163,11 @@ def _by_hand(segment: Segment) -> tuple[dict[End, list[Interface]], list[Finding
         addresses[end] = [interface for interface in parsed if interface is not None]
     if problems:
         return {}, problems
-    for half in range(len(addresses[segment.ends[0]])):
+    counts = {len(both) for both in addresses.values()}
+    if len(counts) > 1:
+        found, remedy = "one end has one address and another two", "give each half of each end one"
+        return {}, [worded.fabric_error("fabric-ends-differ", segment.place, found=found, remedy=remedy)]
+    for half in range(*counts):
         problems += _unlike_networks(segment, {end: both[half] for end, both in addresses.items()})
     return addresses, problems
 

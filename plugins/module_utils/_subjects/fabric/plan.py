@@ -67,6 +67,9 @@ def guard_files() -> Files:
 def _mode_hints(settings: FabricDeclared, addressed: Sequence[Addressed]) -> Iterator[Finding]:
     if settings["mode"] == "link-local" and addressed:
         yield worded.fabric_hint("fabric-link-local", Place(variable="fleet_fabric", option="mode"))
+    for cable in addressed:
+        if cable.segment.kind != "link" and len(cable.subnets()) == 1:
+            yield worded.fabric_warning("fabric-one-half", cable.segment.place, segment=cable.segment.name)
 
 
 def _slice(host: str, settings: FabricDeclared, addressed: Sequence[Addressed], facts: HostFacts) -> FabricSlice:
@@ -112,7 +115,7 @@ def _interfaces(end: End, settings: FabricDeclared, addressed: Addressed) -> Ite
     others = [other for other in segment.ends if other != end]
     is_link = segment.kind == "link"
     # Link-local addresses of both halves would share a subnet; NVIDIA's cx7-netplan.yaml leaves the second out, too.
-    halves = HALVES if settings["mode"] == "static" else HALVES[:1]
+    halves = HALVES[: len(addressed.addresses[end])] if settings["mode"] == "static" else HALVES[:1]
     for half in (None,) if is_link else halves:
         yield {
             **_identity(end, settings, addressed, half),
