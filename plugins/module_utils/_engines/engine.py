@@ -4,7 +4,7 @@ file or variable of its own, and listens only at its service's port."""
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .._base.findings import Finding, error
@@ -41,6 +41,7 @@ class Engine(ABC):
 
     spec: EngineSpec
     judged_by: Judged
+    at_once: Callable[[Mapping[str, object]], int]  # as `sequences`, by the options' values
 
     @abstractmethod
     def default_layers(self) -> tuple[Layer, Layer]:
@@ -97,9 +98,9 @@ class Engine(ABC):
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         """The model's name for clients."""
 
-    @abstractmethod
     def sequences(self, flags: Mapping[str, Value]) -> int:
         """How many requests it works on at once; more wait in it."""
+        return self.at_once({name: value.value for name, value in flags.items()})
 
     @abstractmethod
     def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:

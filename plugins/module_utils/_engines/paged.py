@@ -175,6 +175,15 @@ def size_service(
     return PagedSizing(demand, key, cell, context, settings.page), [*findings, *uncounted]
 
 
+def value_bytes(placed: Placed, kind: str, known: Mapping[str, int]) -> int | None:
+    """Of one number in the cache. kind: as its option says; by itself a ModelOpt checkpoint decides, which config.json
+    does not show."""
+    named = f"{placed.model['repository']} {placed.model['quantization'] or ''}".lower()
+    if kind == "auto":
+        return None if "modelopt" in named or "fp4" in named else 2
+    return known.get(kind)
+
+
 def _weights(placed: Placed) -> Any:
     if placed.config is None:
         return None

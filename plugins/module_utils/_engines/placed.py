@@ -227,6 +227,20 @@ class Placed:
             values[own], reasons[own] = str(member.address), "the address that other ranks use for this rank"
         return Layer("fabric", values, reasons)
 
+    def endpoint(self, key: str = "", tls: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, str]]:
+        """The options for where clients reach it, and why. key, tls: those for the key's file and the certificate's."""
+        values: dict[str, Any] = {"host": "0.0.0.0", "port": self.settings["port"]}
+        where = "all addresses of the container's own network; the host publishes the port"
+        if self.is_group:
+            values["host"], where = self.settings["listen"], "the service; its container is on the host's network"
+        reasons = {"host": where, "port": "the service"}
+        if key and self.key_file:
+            values[key], reasons[key] = self.engine.spec.key.target, "holds the API key, which no process list may show"
+        if tls and self.tls and self.engine.spec.tls:
+            values |= zip(tls, (self.engine.spec.tls.certificate, self.engine.spec.tls.key), strict=True)
+            reasons |= dict.fromkeys(tls, "the service's tls")
+        return values, reasons
+
     def filled(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Flags or variables as the container gets them, ``{model_path}`` replaced."""
         places = {"model_path": self.model_folder(layout.IN_MODELS)}

@@ -26,6 +26,7 @@ class LlamaCpp(Engine):
     judged_by = Judged("llama", "llama.cpp", "llama-server --help", load)
     flags = staticmethod(launch.flags)
     boot = staticmethod(parse_boot_log)
+    at_once = staticmethod(slots)
     launch = staticmethod(launch.launch)  # last: it hides the module
 
     def default_layers(self) -> tuple[Layer, Layer]:
@@ -64,9 +65,6 @@ class LlamaCpp(Engine):
 
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         return str(flags["alias"].value).partition(",")[0]
-
-    def sequences(self, flags: Mapping[str, Value]) -> int:
-        return slots({name: value.value for name, value in flags.items()})
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         return probes.probes(placed, self.served_name(placed, flags))

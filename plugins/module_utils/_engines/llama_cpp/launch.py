@@ -3,7 +3,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from ..._base import layout
 from ..._base.layers import Layer, Value, merge
@@ -12,7 +11,7 @@ from ..interface import Launch
 from ..placed import Placed
 from ..ports import ranks_port
 from . import catalogue
-from .catalogue import PROGRAMS, SPEC
+from .catalogue import PROGRAMS
 
 SLOTS = 4
 # How a draft model drafts, unless an option says another way: without one it is loaded and not asked.
@@ -55,23 +54,18 @@ def _even_split(placed: Placed) -> Layer:
 def _from_placement(placed: Placed) -> Layer:
     settings, model = placed.settings, placed.model
     names = [settings.get("served_name") or model["repository"], *settings.get("aliases", ())]
-    values: dict[str, Any] = {
+    values, reasons = placed.endpoint("api-key-file", ("ssl-cert-file", "ssl-key-file"))
+    values |= {
         "alias": ",".join(dict.fromkeys(names)),
-        "host": settings["listen"] if placed.is_group else "0.0.0.0",
         "metrics": True,
         "model": f"{{model_path}}/{model.get('file')}",
         "offline": True,
-        "port": settings["port"],
     }
-    reasons = {
+    reasons |= {
         "alias": "the model's name for clients",
-        "host": "the service; its container is on the host's network"
-        if placed.is_group
-        else "all addresses of the container's own network; the host publishes the port",
         "metrics": "what its supervisor sees that it lives by",
         "model": "the staged file",
         "offline": "weights are staged and verified before; a start never downloads",
-        "port": "the service",
     }
     if mode := KINDS.get(placed.recipe["kind"]):
         values[mode], reasons[mode] = True, "the recipe's kind"
@@ -82,12 +76,6 @@ def _from_placement(placed: Placed) -> Layer:
         draft = model["draft"]
         folder = layout.model_folder(placed.stored_draft, draft["revision"], layout.IN_MODELS)
         values["spec-draft-model"], reasons["spec-draft-model"] = f"{folder}/{draft['file']}", "the staged file"
-    if placed.key_file:
-        values["api-key-file"] = SPEC.key.target
-        reasons["api-key-file"] = "holds the API key, which no process list may show"
-    if placed.tls and SPEC.tls:
-        values |= {"ssl-cert-file": SPEC.tls.certificate, "ssl-key-file": SPEC.tls.key}
-        reasons |= dict.fromkeys(("ssl-cert-file", "ssl-key-file"), "the service's tls")
     return Layer("computed", values, reasons)
 
 

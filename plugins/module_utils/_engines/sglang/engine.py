@@ -24,6 +24,7 @@ class Sglang(Engine):
     flags = staticmethod(launch.flags)
     group_layers = staticmethod(launch.group_layers)
     boot = staticmethod(parse_boot_log)
+    at_once = staticmethod(sizing.sequences)
     memory_flags = staticmethod(sizing.memory_flags)
     launch = staticmethod(launch.launch)  # last: it hides the module
 
@@ -35,9 +36,6 @@ class Sglang(Engine):
 
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         return str(flags["served-model-name"].value)
-
-    def sequences(self, flags: Mapping[str, Value]) -> int:
-        return sizing.sequences({name: value.value for name, value in flags.items()})
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         return probes.probes(placed, flags, self.served_name(placed, flags))

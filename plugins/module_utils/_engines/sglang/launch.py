@@ -2,7 +2,6 @@
 """The words of each rank: the same program on each host, which meets the others at the head's address."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from ..._base import worded
 from ..._base.findings import Finding
@@ -12,7 +11,7 @@ from ..options import first_of, words_of
 from ..placed import Host, Placed
 from ..ports import ranks_port
 from . import catalogue
-from .catalogue import PIPELINE, SPEC, TENSOR
+from .catalogue import PIPELINE, TENSOR
 
 # The option that a model needs for what it is asked, by the recipe's kind.
 KINDS = {"chat": None, "embed": "is-embedding"}
@@ -30,30 +29,19 @@ def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
 
 
 def _from_placement(placed: Placed) -> Layer:
-    settings, model = placed.settings, placed.model
-    values: dict[str, Any] = {
+    values, reasons = placed.endpoint("config", ("ssl-certfile", "ssl-keyfile"))
+    values |= {
         "enable-metrics": True,
-        "host": settings["listen"] if placed.is_group else "0.0.0.0",
         "model-path": "{model_path}",
-        "port": settings["port"],
-        "served-model-name": settings.get("served_name") or model["repository"],
+        "served-model-name": placed.settings.get("served_name") or placed.model["repository"],
     }
-    reasons = {
+    reasons |= {
         "enable-metrics": "what its supervisor sees that it lives by",
-        "host": "the service; its container is on the host's network"
-        if placed.is_group
-        else "all addresses of the container's own network; the host publishes the port",
         "model-path": "the staged files",
-        "port": "the service",
         "served-model-name": "the model's name for clients",
     }
     if mode := KINDS.get(placed.recipe["kind"]):
         values[mode], reasons[mode] = True, "the recipe's kind"
-    if placed.key_file:
-        values["config"], reasons["config"] = SPEC.key.target, "holds the API key, which no process list may show"
-    if placed.tls and SPEC.tls:
-        values |= {"ssl-certfile": SPEC.tls.certificate, "ssl-keyfile": SPEC.tls.key}
-        reasons |= dict.fromkeys(("ssl-certfile", "ssl-keyfile"), "the service's tls")
     return Layer("computed", values, reasons)
 
 

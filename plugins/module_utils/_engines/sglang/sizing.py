@@ -21,6 +21,7 @@ from ..placed import Placed
 from .catalogue import AT_ONCE, CHUNK, PIPELINE, TENSOR, WITHOUT_MEMORY
 
 _FRACTION, _TOKENS = "mem-fraction-static", "max-total-tokens"
+# model_runner.py, configure_kv_cache_dtype
 _VALUE_BYTES = {"fp8_e5m2": 1, "fp8_e4m3": 1, "bf16": 2, "bfloat16": 2}
 _SOURCE = "sglang/srt/server_args.py, release 0.5.23"
 _KEEPS = keeps_of("sglang")
@@ -55,7 +56,7 @@ def _settings(placed: Placed, values: Mapping[str, Any]) -> paged.Settings:
     return paged.Settings(
         context=quantity(values.get("context-length")),
         at_once=at_once,
-        value_bytes=_value_bytes(placed, values.get("kv-cache-dtype", "auto")),
+        value_bytes=paged.value_bytes(placed, values.get("kv-cache-dtype", "auto"), _VALUE_BYTES),
         keeps=_KEEPS,
         keeps_source=_SOURCE,
         tensor=tensor,
@@ -66,15 +67,6 @@ def _settings(placed: Placed, values: Mapping[str, Any]) -> paged.Settings:
         batched="chunked-prefill-size",
         tokens=_TOKENS,
     )
-
-
-def _value_bytes(placed: Placed, kind: str) -> int | None:
-    """By itself a ModelOpt checkpoint decides (model_runner.py, configure_kv_cache_dtype), which config.json does not
-    show."""
-    named = f"{placed.model['repository']} {placed.model['quantization'] or ''}".lower()
-    if kind == "auto":
-        return None if "modelopt" in named or "fp4" in named else 2
-    return _VALUE_BYTES.get(kind)
 
 
 def memory_flags(placed: Placed, shares: Sequence[Share]) -> Layer:

@@ -36,6 +36,7 @@ class TrtLlm(Engine):
     group_problems = staticmethod(launch.group_problems)
     group_layers = staticmethod(launch.group_layers)
     memory_flags = staticmethod(sizing.memory_flags)
+    at_once = staticmethod(sizing.sequences)
     launch = staticmethod(launch.launch)  # last: it hides the module
 
     def default_layers(self) -> tuple[Layer, Layer]:
@@ -46,9 +47,6 @@ class TrtLlm(Engine):
 
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         return str(placed.model["repository"])
-
-    def sequences(self, flags: Mapping[str, Value]) -> int:
-        return sizing.sequences({name: value.value for name, value in flags.items()})
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         """Its Prometheus text counts no tokens and is there only where an option asks for it (openai_server.py), so

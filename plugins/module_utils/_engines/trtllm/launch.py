@@ -34,19 +34,11 @@ _ORCHESTRATOR = "orchestrator_type"
 
 def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
     """The written options, and what follows from the placement."""
-    values: dict[str, Any] = {"host": "0.0.0.0", "port": placed.settings["port"]}
-    reasons = {
-        "host": "all addresses of the container's own network; the host publishes the port",
-        "port": "the service",
-    }
+    values, reasons = placed.endpoint()
     if placed.model["revision"]:
         values["revision"], reasons["revision"] = placed.model["revision"], "the staged one, without asking the hub"
     if placed.is_group:
         asked = {name: value.value for name, value in merge(written).items()}
-        values["host"], reasons["host"] = (
-            placed.settings["listen"],
-            "the service; its container is on the host's network",
-        )
         values[EXTRA] = {**(asked.get(EXTRA) or {}), _ORCHESTRATOR: ray.RAY}
         reasons[EXTRA] = "as written, and ranks as actors of Ray, which needs no login between containers"
         if first_of(asked, TENSOR) is None and first_of(asked, PIPELINE) is None:

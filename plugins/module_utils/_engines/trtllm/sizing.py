@@ -49,14 +49,10 @@ def cache_options(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _settings(placed: Placed, values: Mapping[str, object]) -> paged.Settings:
     batched = quantity(values.get("max-num-tokens")) or BATCHED
-    named = f"{placed.model['repository']} {placed.model['quantization'] or ''}".lower()
-    kind = str(cache_options(values).get("dtype", "auto"))
-    # a ModelOpt checkpoint decides by itself, which config.json does not show
-    unquantized = None if "modelopt" in named or "fp4" in named else 2
     return paged.Settings(
         context=quantity(values.get("max-seq-len")),
         at_once=sequences(values),
-        value_bytes=unquantized if kind == "auto" else _VALUE_BYTES.get(kind),
+        value_bytes=paged.value_bytes(placed, str(cache_options(values).get("dtype", "auto")), _VALUE_BYTES),
         keeps=_KEEPS,
         keeps_source=_SOURCE,
         tensor=first_of(values, TENSOR) or 1,

@@ -16,7 +16,6 @@ from ..placed import Host, Overlays, Placed
 from .catalogue.version import parse
 from .division import Shape, shape_of
 from .parallel import EXECUTOR, split
-from .spec import SPEC
 from .text.image_facts import image_of
 
 # vllm/engine/arg_utils.py and envs.py: with --allowed-media-domains
@@ -127,27 +126,17 @@ def _media(release: str | None) -> Layer:
 
 def _from_placement(placed: Placed) -> Layer:
     settings, model = placed.settings, placed.model
-    values: dict[str, Any] = {"host": "0.0.0.0", "port": settings["port"]}
-    reasons = {
-        "host": "all addresses of the container's own network; the host publishes the port",
-        "port": "the service",
-    }
-    if placed.is_group:
-        values["host"], reasons["host"] = settings["listen"], "the service; its container is on the host's network"
+    values, reasons = placed.endpoint("config", ("ssl-certfile", "ssl-keyfile"))
     if settings.get("served_name"):
         values["served-model-name"], reasons["served-model-name"] = settings["served_name"], "the service"
     if model["revision"]:
         values["revision"], reasons["revision"] = model["revision"], "the staged revision, without asking the hub"
     if placed.key_file:
-        values["config"], reasons["config"] = SPEC.key.target, "holds the API key, which no process list may show"
         values["middleware"] = f"{_KEY_CHECK}.{api_key.KeyOnEveryRoute.__name__}"
         reasons["middleware"] = "the key is asked for on every route but /health; vLLM's own check knows only /v1"
     if placed.tracing:
         name = "otlp-traces-endpoint"
         values[name], reasons[name] = placed.tracing["endpoint"], "the service's tracing"
-    if placed.tls and SPEC.tls:
-        values |= {"ssl-certfile": SPEC.tls.certificate, "ssl-keyfile": SPEC.tls.key}
-        reasons |= dict.fromkeys(("ssl-certfile", "ssl-keyfile"), "the service's tls")
     return Layer("computed", values, reasons)
 
 
