@@ -73,7 +73,7 @@ the image has no kernel for this GPU -> take an image that is built for GB10 (sm
    no kernel image|sm_?12[01]|sm_\d+a?' is not defined|unsupported toolchain|not compatible with the current PyTorch
    PTXAS|ptxas fatal|No supported CUDA arch|kernel image is invalid|load any common_ops|compute capability
    CUDA capability|[Uu]nsupported (?:SM|GPU|arch(?!itectures))|OutOfResources|out of resource: shared memory|NoKernel
-   [Nn]o valid .*(?:kernel|backend)|requires? (?:GPUs? with )?(?:SM|sm)|for Blackwell|supported in this arch
+   [Nn]o valid .*(?:kernel|backend)|Only SM ?\d|requires? (?:GPUs? with )?(?:SM|sm)|for Blackwell|supported in this arch
    Invalid thread config|No \w+ (?:MoE )?backend|op not supported|No operator found|device with capability|PassManager
    compiled with any CUDA arch|arch=\d|invalid device function|device capability|MLIRError|allocator was set|ScaledMM
    (?:on|for) (?:your|this|the current) (?:device|GPU)|[Mm]inimum capability|(?:Blackwell|Hopper) arch
@@ -184,9 +184,9 @@ the image's release does not know the model -> take an image of a release that h
    failed to be inspected|(?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)|not a multimodal
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|weights were not initialized|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)
-   size mismatch|wrong shape|shape (?:mismatch|'\[)|[Ww]eight.{0,40} shape|\.shape\b.* == |divisible by
+   size mismatch|split_with_sizes|wrong shape|shape (?:mismatch|'\[)|[Ww]eight.{0,40} shape|\.shape\b.* == |divisible by
    tensor a .* must match|(?:missing|find|unknown) tensor|tensor .*(?:not found|wrong)|exceeds dimension|[Ii]nput tensor
-   same dtype|mat1 and mat2|rope_scaling|LoRA weight|disabling jinja|number of tensors|loading model vocabulary
+   (?<!the )same dtype|mat1 and mat2|rope_scaling|LoRA weight|disabling jinja|number of tensors|loading model vocabulary
    not found in model|vocab type must match|wrong (?:array |element )*type|loaded_weight|param_data|Missing key
    Unexpected key|load weight|weights of size
    (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute
@@ -246,7 +246,7 @@ _BEFORE = re.compile(
     r"\[(?:TensorRT-LLM|TRT-LLM|RANK \d+|ERROR|E)\]|(?:ERROR|CRITICAL|FATAL)(?::(?: {3})?|\b)|"
     r"\[?[\w./-]+\.\w+:\d+\]|- [\w.]+ - [A-Z]+ -)(?: |$|(?=\[))|(?:[\w.-]+ *| +)\| |│ |"
     r"\| (?:ERROR|CRITICAL) +\| (?:[\w.:]+ [|-] )?|"
-    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:[\w.-]+ )?)?[\w.@-]+\[\d+\]: |"
+    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d )?(?:[\w.-]+ )?[\w.@-]+\[\d+\]: |"
     r"\d+\.\d\d\.\d{3}\.\d{3} (?:[EF] +(?:(?:srv|cmn|slot|que) +)?)?"
 )
 _COLOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -283,7 +283,7 @@ _WRAPPER = re.compile(
     r"Server process|[Ee]ngine process .*(?:failed|died)|Error executing method|RequestException|Received sigquit|"
     r"output_handler failed|KeyError: '/(?:psm_|mp-)|died unexpectedly|cancelled|Leaking|leaked|resource_tracker|"
     r"is not a fatal|interpreter shutdown|in a TaskGroup|background task failed|raised:$|"
-    r"^Error in .*generator|^srun: error|"
+    r"^Error in .*generator|^srun: error|URLError|"
     r"validation errors? for \w*(?:Request|Response|Choice|Message)|^UnboundLocalError: .*variable 'e'|"
     r"'Process' object has no attribute '_cache'"
 )
