@@ -74,6 +74,11 @@ ILLS: dict[str, tuple[list[dict[str, Any]], Change, str]] = {
         "burn-in-wrong",
     ),
     "of half the bandwidth": ([minute(tflops=92, gb_s=101, wrong=0)] * 3, lambda _state: None, "burn-in-slow"),
+    "of a clock that is held back, by its products (92 TFLOPS at 2.4 GHz)": (
+        [minute(tflops=53.8, gb_s=231, wrong=0)] * 3,
+        lambda _state: None,
+        "burn-in-slow",
+    ),
     "of half the speed": ([minute(tflops=31, gb_s=231, wrong=0)] * 3, lambda _state: None, "burn-in-slow"),
     "complained meanwhile": ([minute()] * 3, put("health", "lines", WARNED), "kernel-warns"),
     "of a bad cable": (

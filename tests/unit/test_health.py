@@ -207,9 +207,19 @@ def answering(code: int, out: str, monkeypatch: pytest.MonkeyPatch) -> dict[str,
 def test_an_answer_of_a_gb10_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read = answering(0, QUERY, monkeypatch)
     assert read == {
-        **{"present": True, "module": True, "users": 1, "why": "", "persistence": True, "held_back": ["SW Power Cap"]},
+        **{"present": True, "module": True, "closed": False, "users": 1, "why": "", "persistence": True},
+        "held_back": ["SW Power Cap"],
         "figures": {"use_percent": 96, "heat_c": 64, "power_w": 47.91, "clock_mhz": 2411, "clock_most_mhz": 3003},
     }
+
+
+@pytest.mark.parametrize(("license_name", "is_closed"), [("NVIDIA\n", True), ("Dual MIT/GPL\n", False), ("", False)])
+def test_a_closed_module_is_known_by_its_license(
+    license_name: str, is_closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "_has_gpu", lambda: True)
+    read = machine.read_gpu(lambda words: (0, QUERY if words[0] == "nvidia-smi" else license_name, ""))
+    assert read["closed"] == is_closed and "gpu-silent" not in found(put("gpu", read))
 
 
 @pytest.mark.parametrize(

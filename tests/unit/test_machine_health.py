@@ -301,6 +301,11 @@ ILLS: dict[str, tuple[Any, str, str]] = {
         "gpu-silent",
         "linux-modules-nvidia-580-open",
     ),
+    "a closed module (Start9Labs/start-technologies pull request 3693)": (
+        each(put("gpu", "why", "nvidia-smi ended with 6: No devices were found"), put("gpu", "closed", True)),
+        "gpu-silent",
+        "nvidia-driver-580-open",
+    ),
     "a hot disk": (put("drives", "nvme0", "warning", 2), "drive-hot", "air"),
     "a hot zone": (put("sensors", "heat_c", {"zone 0": 99.0}), "machine-hot", "air"),
     "a hot adapter": (put("sensors", "heat_c", {"mlx5 1 1": 107.0}), "machine-hot", "air"),

@@ -128,6 +128,7 @@ class Gpu(TypedDict):
 
     present: bool
     module: bool
+    closed: NotRequired[bool]
     users: int
     why: _Words
     persistence: NotRequired[bool | None]

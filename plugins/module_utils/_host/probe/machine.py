@@ -64,15 +64,16 @@ def read_platform() -> dict[str, str | None]:
 
 
 def read_gpu(run: Run) -> dict[str, Any]:
-    """``{present, module, users, why}``: whether the bus has NVIDIA's GPU, whether the running kernel has a module for
-    it, how many programs compute on it, and why it does not answer, empty where it does. Of one that answers also what
-    `nvidia_smi.shown` finds."""
+    """``{present, module, closed, users, why}``: whether the bus has NVIDIA's GPU, whether the running kernel has a
+    module for it, and NVIDIA's closed one, how many programs compute on it, and why it does not answer, empty where it
+    does. Of one that answers also what `nvidia_smi.shown` finds."""
     present = _has_gpu()
     try:
-        code, _out, _err = run(["modinfo", "--field", "filename", "nvidia"])
+        code, license_name, _err = run(["modinfo", "--field", "license", "nvidia"])
     except FileNotFoundError:
-        code = 0 if Path("/sys/module/nvidia").exists() else 1
-    return {"present": present, "module": code == 0, "users": 0, "why": "", **(_asked(run) if present else {})}
+        code, license_name = 0 if Path("/sys/module/nvidia").exists() else 1, ""
+    found = {"present": present, "module": code == 0, "closed": license_name.strip() == "NVIDIA", "users": 0, "why": ""}
+    return {**found, **(_asked(run) if present else {})}
 
 
 def _asked(run: Run) -> dict[str, Any]:

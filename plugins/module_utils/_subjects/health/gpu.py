@@ -29,6 +29,8 @@ def gpu(look: PreflightContext) -> Iterator[Finding]:
         yield worded.host_error("gpu-libraries", "the GPU", found=words)
     elif why == MISSING:
         yield worded.host_warning("gpu-silent/no-tool", "the GPU", found=why)
+    elif why and found.get("closed"):
+        yield worded.host_error("gpu-silent/closed", "the GPU", found=why)
     elif _UNLOADED in why:
         yield worded.host_error("gpu-silent/no-driver", "the GPU", found=why)
     elif why:
