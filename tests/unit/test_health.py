@@ -192,7 +192,7 @@ def test_a_pair_that_nobody_reports_is_shown_in_the_table() -> None:
     state = copy.deepcopy(state_of(PLAN, "titan"))
     assert reported(state) == ""  # type: ignore[arg-type]
     state["kernel"]["release"], state["driver"] = "6.17.0-1032-nvidia", "580.173.02"
-    assert reported(state) == "2026-09"  # type: ignore[arg-type]
+    assert reported(state) == "2026-10"  # type: ignore[arg-type]
     assert all(row.get("until") or row["since"] for row in known_bad())
 
 
