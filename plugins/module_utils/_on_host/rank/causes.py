@@ -178,7 +178,7 @@ CUDA failed
 -> see what `ansible-playbook gb10.fleet.doctor` says of its driver; restart the host unless it shows restart-known-bad
    CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
 the image's release does not know the model -> take an image of a release that has it, or another recipe
-   does not recognize this|no vLLM implementation|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)
+   does not recognize this|has no v\w+ implementation|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)
    Unknown architecture|architecture \S+ is not supported|invalid gg(?:ml|uf) type|unknown projector
    not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|Unrecognized config|No processor registered
    failed to be inspected|(?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)|not a multimodal
