@@ -10,10 +10,14 @@ import re
 import shlex
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
+from ansible_collections.gb10.fleet.plugins.module_utils._base.forms import forms
 from ansible_collections.gb10.fleet.plugins.module_utils._base.received import file_name, harmless, one_line, shell_word
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.spec import recipe_spec
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.judge import foreign_remedy
 
 # the newest ansible-core is tried without it
@@ -169,12 +173,87 @@ def test_json_of_others_is_read_by_one_function() -> None:
     """How many read it otherwise; who adds one names its kind above, or takes `parsed`."""
     read = calls("loads") | {}
     assert {path for path in read if not path.startswith(tuple(OWN_FILES))} == set()
-    assert sum(read.values()) <= 112, read
+    assert sum(read.values()) <= 113, read
     readers = ("hub_api", "asked", "verify/client", "verify/gateway", "stores/images/layout", "stores/weights/source",
              "stores/peers/request", "update/apt", "stores/transfer/peer", "bench/form")  # fmt: skip
     assert {path for path in read if any(f"{reader}.py" in path for reader in readers)} == {
         "module_utils/_operations/verify/asked.py"  # each line of an answer: numbers, and words that are foreign again
     }
+
+
+# Who asks of foreign text whether it is one: to mypy it is plain text from there on. What each does with it.
+ASKS = {
+    "module_utils/_base/received.py": {"words_of": "foreign again"},
+    "module_utils/_facts/models/gguf.py": {"_word": "a name of letters, digits, _.-"},
+    "module_utils/_facts/models/other_forms.py": {"_adapter": "a repository's name by its form"},
+    "module_utils/_facts/models/checkpoint.py": {"sizes_of": "a commit and names, by a form"},
+    "module_utils/_operations/update/apt.py": {"_word": "one line"},
+    "module_utils/_operations/verify/client.py": {"_read": "harmless"},
+    "module_utils/_plan/trust.py": {"_texts": "a recipe's, by its form; shown by worded texts"},
+    "module_utils/_stores/weights/hub.py": {"hub_sums": "names and sums that are compared, and never shown"},
+    "module_utils/_stores/weights/hub_api.py": {"commit_of": "40 hex digits"},
+    "module_utils/_stores/weights/source.py": {"_shards": "names of files by their form"},
+}
+_FOREIGN = {"Foreign", "Unread", "parsed", "words_of", "text_of"}
+
+
+def test_where_foreign_text_becomes_plain_by_a_question_is_known() -> None:
+    """`isinstance(x, str)` in a file that reads foreign text, `case str()`, `type(x) is str` and a cast to str."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(PLUGINS.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+                    and (node.module or "").endswith("received") for name in node.names}  # fmt: skip
+        if not imported & _FOREIGN and path.name != "received.py":
+            continue
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            if any(map(_asks, ast.walk(function))):
+                found.setdefault(str(path.relative_to(PLUGINS)), set()).add(function.name)
+    assert found == {path: {*rows} for path, rows in ASKS.items()}
+
+
+def _asks(node: ast.AST) -> bool:
+    named = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "cast"):
+        kind = node.args[1 if node.func.id == "isinstance" else 0]
+        return any(isinstance(name, ast.Name) and name.id == "str" for name in ast.walk(kind))
+    is_case = isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name) and node.cls.id == "str"
+    return is_case or (isinstance(node, ast.Compare) and {"type", "str"} <= named)
+
+
+# Characters that a terminal or a page obeys; each stands between two letters.
+OBEYED = ("\x1b", "\x9b", "\n", "\t", "\u202e", "\u2066", "\u200b", "\ud800", "\U000e0041")
+# What an engine takes as it is: options, variables, a merged configuration. Screens show it by `harmless`.
+_AS_THEY_ARE = {"env.values", "flags", "json_merge", "memory.calibrations.elements.flags"}
+
+
+def _texts(spec: Any, path: tuple[str, ...] = ()) -> Any:
+    for each in spec.get("any_of", ()):
+        yield from _texts(each, path)
+    if spec.get("type") == "str" and "choices" not in spec:
+        yield ".".join(path), spec.get("pattern", ".*")
+    if spec.get("type") == "map" and "options" not in spec and not {"keys", "values"} <= spec.keys():
+        yield ".".join(path), "[^x]*"
+    for key, each in spec.get("options", {}).items():
+        yield from _texts(each, (*path, key))
+    for part in ("keys", "values", "elements"):
+        if part in spec:
+            yield from _texts(spec[part], (*path, part))
+
+
+def test_no_text_of_a_recipe_or_a_model_holds_what_a_terminal_obeys() -> None:
+    """Also of one that others keep, whose files become recipes of ours by the same form."""
+    specs = [recipe_spec(engine.spec) for engine in ENGINES.values()]
+    specs += [forms("gguf")[name] for name in ("facts", "projector")]
+    let_in = {
+        path
+        for spec in specs
+        for path, pattern in _texts(spec)
+        for sign in OBEYED
+        for text in (f"a{sign}a", f"/a{sign}a", f"1.1.1{sign}a", f"a/a{sign}a", f"a:1{sign}a")
+        if re.fullmatch(pattern, text, re.DOTALL)
+    }
+    assert {path for path in let_in if not path.endswith(tuple(_AS_THEY_ARE))} == set()
 
 
 def test_a_files_name_leads_nowhere_else() -> None:

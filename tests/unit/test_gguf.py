@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.forms import forms
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.models import gguf
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.other_forms import gguf_form
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lab.vllm.gguf_files import Shape, header, write
@@ -61,6 +62,28 @@ def test_a_plan_s_facts_are_checked_where_they_are_read() -> None:
     assert facts["gguf"]["kv_heads"] == [8, 8]
     assert sum(facts["gguf"]["blocks"]) + facts["gguf"]["input"] + facts["gguf"]["output"] == facts["gguf"]["total"]
     assert check(forms("gguf")["facts"], {**facts["gguf"], "blocks": "many"}, "here")[1]
+
+
+@pytest.mark.parametrize("odd", [7, -1, True, 1.5, [], [1], "", "a b", "\x1b]52;c;cm0=\x07", "\u202e", "x" * 200])
+@pytest.mark.parametrize("key", [*SHAPE.metadata, "general.type", "general.base_model.0.repo_url", "general.name"])
+def test_no_value_of_a_key_is_shown_as_it_is_or_ends_otherwise(key: str, odd: Any) -> None:
+    """Of another type, or text for a terminal: facts are plain, and so is each refusal (security, foreign text)."""
+    whole = read(TEXT)
+    file = gguf.Header({**whole.metadata, key: odd}, whole.tensors, whole.data)
+    for made in (
+        gguf.facts_of,
+        lambda headers: gguf.projector_of(headers[0]),
+        lambda headers: gguf_form(headers[0].metadata),
+    ):
+        try:
+            shown = str(made([file]))
+        except gguf.GgufError as refused:
+            shown = str(refused)
+        assert shown.isprintable()
+    refused = {"architecture": odd, "kind": odd} if isinstance(odd, str) else {}
+    for form in ("facts", "projector"):
+        places = {finding.at.option for finding in check(forms("gguf")[form], refused, "here")[1] if refused}
+        assert not refused or places & refused.keys()
 
 
 U32 = struct.pack("<II", 4, 7)

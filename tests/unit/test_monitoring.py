@@ -983,6 +983,13 @@ def test_each_engine_has_its_expected_rate(tmp_path: Path, engine: str, shows: d
     assert (PACE in names) == (engine == "vllm")
 
 
+def test_each_label_that_an_alert_shows_is_a_plain_word_of_its_form() -> None:
+    shown = set(re.findall(r"\$labels\.(\w+)", json.dumps(rules([SERIES], LIMITS))))
+    forms_of = data_table("prometheus_labels")
+    assert shown - {"host", "of", "service"} <= forms_of.keys()
+    assert not any(re.fullmatch(form, "a word; another") for form in forms_of.values())
+
+
 def test_an_alert_names_a_command_that_there_is() -> None:
     playbooks = {path.name for path in ROOT.glob("*.yml")} | {
         f"gb10.fleet.{path.stem}" for path in (ROOT / "playbooks").glob("*.yml")

@@ -2,13 +2,15 @@
 """``data/forms/``: what the controller accepts of what owners write and hosts answer, as specs of `schema`.
 
 A file has its specs by name. A word in place of a spec is the name of another one, there or given by the code. ``is``
-names one that a spec is like but for its own keys; options are added to that one's.
+names one that a spec is like but for its own keys; options are added to that one's. UNSHOWN in a pattern stands for the
+characters of `received.UNSHOWN`.
 """
 
 from collections.abc import Mapping
 from typing import Any, cast
 
 from .gb10 import data_file
+from .received import UNSHOWN
 from .schema import Spec
 
 
@@ -26,6 +28,8 @@ def forms(name: str, **given: Spec) -> dict[str, Spec]:
         base = spec(own.pop("is")) if "is" in own else Spec()
         for key in own.keys() & {"elements", "keys", "values"}:
             own[key] = spec(own[key])
+        if "pattern" in own:
+            own["pattern"] = own["pattern"].replace("UNSHOWN", UNSHOWN)
         if "any_of" in own:
             own["any_of"] = [spec(each) for each in own["any_of"]]
         if "options" in own:

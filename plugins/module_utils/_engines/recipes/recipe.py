@@ -213,8 +213,8 @@ def _known_bad(recipe: RecipeData, place: Place) -> Iterator[Finding]:
     status = recipe["status"]
     if status["state"] == "known-bad":
         where, found = place.below("status", "state"), f"known-bad, says {status['by']}"
-        remedy = status.get("note", "use another recipe")
-        yield warning("recipe-known-bad", where, found=found, expected="a recipe that works", remedy=remedy)
+        expected, remedy, reason = "a recipe that works", "use another recipe", status.get("note", "")
+        yield warning("recipe-known-bad", where, found=found, expected=expected, remedy=remedy, reason=reason)
     if ended := status.get("ended"):
         yield worded.hint(
             "recipe-ended", place.below("status", "ended"), when=ended["when"], successor=ended["successor"]

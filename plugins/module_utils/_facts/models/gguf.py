@@ -10,7 +10,9 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
+
+from ..._base.received import Unread, one_line, words_of
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -23,7 +25,7 @@ _MOST_DIMENSIONS, _MOST_SIZE, _MOST_ALIGNMENT, _MOST_LAYERS = 4, 1 << 50, 1 << 1
 # Longer arrays are a vocabulary's: of these only the count is kept.
 _KEPT_ITEMS = 1024
 _KEPT_STRING = 1024
-_NAME = re.compile(r"[\x21-\x7e]+")
+_NAME, _WORD = re.compile(r"[\x21-\x7e]+"), re.compile(r"[\w.-]{1,64}")
 
 
 class GgufError(ValueError):
@@ -104,7 +106,7 @@ class Header:
     """metadata: numbers, texts, flags and short lists as they are, `Items` for a long list. data: where the tensors'
     part begins. size: what the whole file must have."""
 
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Unread] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     data: int = 0
 
@@ -123,7 +125,7 @@ def read_header(read: Callable[[int], bytes]) -> Header:
         raise GgufError(f"it is of version {version}; expected {' or '.join(map(str, _VERSIONS))}, little-endian")
     tensors = source.count(_MOST_TENSORS, "tensors")
     keys = source.count(_MOST_KEYS, "keys")
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Unread] = {}
     for _ in range(keys):
         key = source.name(_MOST_KEY, "a key")
         if key in metadata:
@@ -131,7 +133,7 @@ def read_header(read: Callable[[int], bytes]) -> Header:
         metadata[key] = _value(source, key)
     alignment = metadata.get("general.alignment", _DEFAULT_ALIGNMENT)
     if not _is_whole(alignment) or not 0 < alignment <= _MOST_ALIGNMENT or alignment & (alignment - 1):
-        raise GgufError(f"general.alignment is {alignment!r}; expected a power of two of at most {_MOST_ALIGNMENT}")
+        raise GgufError(f"general.alignment is not a power of two of at most {_MOST_ALIGNMENT}")
     found = _tensors(source, tensors, alignment)
     return Header(metadata, found, -(-source.at // alignment) * alignment)
 
@@ -238,7 +240,7 @@ class _Source:
         return text
 
 
-def _is_whole(value: object) -> bool:
+def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -255,9 +257,7 @@ def facts_of(headers: Sequence[Header]) -> dict[str, Any]:
     makes logits.
     """
     metadata = headers[0].metadata if headers else {}
-    name = metadata.get("general.architecture")
-    if not isinstance(name, str):
-        raise GgufError("it has no general.architecture, so that it is no model")
+    name = _word(metadata, "general.architecture", "model")
     layers = _number(metadata, f"{name}.block_count")
     if not layers:
         raise GgufError(f"it has no {name}.block_count")
@@ -278,7 +278,7 @@ def facts_of(headers: Sequence[Header]) -> dict[str, Any]:
     head = _number(metadata, f"{name}.attention.key_length") or (length // heads if heads else 0)
     facts = {
         "architecture": name,
-        "name": str(metadata.get("general.name", ""))[:100],
+        "name": one_line(words_of(metadata["general.name"]), 100) if "general.name" in metadata else "",
         "files": len(headers),
         "blocks": blocks,
         "input": embedding,
@@ -290,7 +290,7 @@ def facts_of(headers: Sequence[Header]) -> dict[str, Any]:
         "expert_feed_forward": _number(metadata, f"{name}.expert_feed_forward_length"),
         "experts": _number(metadata, f"{name}.expert_count"),
         "experts_used": _number(metadata, f"{name}.expert_used_count"),
-        "vocabulary": tokens.count if isinstance(tokens, Items) else len(tokens or ()),
+        "vocabulary": tokens.count if isinstance(tokens, Items) else len(tokens) if isinstance(tokens, list) else 0,
         "heads": heads,
         "kv_heads": _per_layer(metadata.get(f"{name}.attention.head_count_kv", heads), layers),
         "key_length": head,
@@ -318,9 +318,8 @@ def projector_of(header: Header) -> dict[str, Any]:
     rows are normed before the first layer. deep: layers whose features are stacked.
     """
     metadata, tensors = header.metadata, header.tensors
-    kind = metadata.get("clip.projector_type") or metadata.get("clip.vision.projector_type")
-    if not isinstance(kind, str):
-        raise GgufError("it has no clip.projector_type, so that it is no projector")
+    old = "clip.vision.projector_type"
+    kind = _word(metadata, old if old in metadata else "clip.projector_type", "projector")
     vision = {key: _number(metadata, f"clip.vision.{key}") for key in ("image_size", "patch_size", "block_count")}
     pixels, last = tensors.get("v.patch_embd.weight"), tensors.get("mm.2.bias")
     turned = tensors.get("mm.input_projection.weight")
@@ -347,7 +346,14 @@ def projector_of(header: Header) -> dict[str, Any]:
     return {"projector": facts}
 
 
-def _number(metadata: Mapping[str, Any], key: str) -> int:
+def _word(metadata: Mapping[str, Unread], key: str, what: str) -> str:
+    """A name of llama.cpp's, which others wrote; without it the file is no ``what``."""
+    if not isinstance(word := metadata.get(key), str) or not _WORD.fullmatch(word):
+        raise GgufError(f"it has no {key}, so that it is no {what}")
+    return word
+
+
+def _number(metadata: Mapping[str, Unread], key: str) -> int:
     """A count; 0 where it is missing. One that differs by layer is its largest."""
     value = metadata.get(key)
     if isinstance(value, list):

@@ -122,15 +122,16 @@ def drafter_form(repository: str, config: ConfigJson) -> OtherForm | None:
     )
 
 
-def gguf_form(metadata: Mapping[str, object]) -> OtherForm | None:
+def gguf_form(metadata: Mapping[str, Unread]) -> OtherForm | None:
     """What a GGUF file is by its header, in place of a model."""
-    kind = metadata.get("general.type", "model")
+    kind = one_line(words_of(metadata["general.type"]), 30) if "general.type" in metadata else "model"
     if kind == "model":
         return None
-    base = str(metadata.get("general.base_model.0.repo_url")).rstrip("/").split("/")[-2:]
+    url = "general.base_model.0.repo_url"
+    base = one_line(words_of(metadata[url])).rstrip("/").split("/")[-2:] if url in metadata else []
     known = re.fullmatch(_REPOSITORY, "/".join(base))
     of = f"of {'/'.join(base)}" if known else "of a model that it does not name"
-    found = f"a LoRA adapter {of}" if kind == "adapter" else f"a GGUF file of type {json.dumps(str(kind)[:30])}"
+    found = f"a LoRA adapter {of}" if kind == "adapter" else f"a GGUF file of type {json.dumps(kind)}"
     return OtherForm(
         f"{found}, and no model",
         "the GGUF file of a model",

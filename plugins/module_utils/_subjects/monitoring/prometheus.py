@@ -22,6 +22,8 @@ _LOOPBACK = "127.0.0.1"
 _BOUNDS: Mapping[str, Any] = data_table("prometheus_bounds")
 # Labels of ours that alerts show or put into commands, beside those that are names of the plan.
 _PLAIN: dict[str, str] = data_table("prometheus_labels")
+# Labels of an exporter's own, where an alert shows one: a device or a folder, which asks a person for nothing.
+_NO_WORDS = r"[\w./:@#+-]{0,200}"
 # What no engine says: series of hosts, of ours, and Prometheus' own.
 _NO_ENGINES = "(gb10|node|scrape)[_:].*|up|ALERTS.*"
 _MIB = 1 << 20
@@ -79,7 +81,7 @@ def _of_hosts(hosts: Iterable[str], services: Iterable[str]) -> list[dict[str, A
         {
             "action": "keep",
             "source_labels": ["__name__", label],
-            "regex": f"(node|process|go|promhttp)_.*|gb10_[a-z0-9_]*;({pattern})",
+            "regex": rf"(node|process|go|promhttp)_.*;{_NO_WORDS}|gb10_[a-z0-9_]*;({pattern})",
         }
         for label, pattern in sorted(ours.items())
     ]
