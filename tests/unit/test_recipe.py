@@ -126,11 +126,11 @@ def test_what_is_not_pinned_is_no_warning(path: str) -> None:
 
 def test_a_known_bad_recipe_is_usable_and_reports_it() -> None:
     bad = changed("status/state", "known-bad")
-    bad["status"]["note"] = "use the other one"
+    bad["status"]["note"] = "it hangs; run this"
     recipe, findings = parse(bad, Place(thing="tiny.yml"))
     assert recipe
-    assert [(finding.rule, finding.severity, finding.remedy) for finding in findings] == [
-        ("recipe-known-bad", "warning", "use the other one")
+    assert [(finding.rule, finding.remedy, finding.reason) for finding in findings] == [
+        ("recipe-known-bad", "use another recipe", "it hangs; run this")
     ]
 
 

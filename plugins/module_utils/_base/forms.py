@@ -3,15 +3,14 @@
 
 A file has its specs by name. A word in place of a spec is the name of another one, there or given by the code. ``is``
 names one that a spec is like but for its own keys; options are added to that one's. UNSHOWN in a pattern stands for the
-characters of `received.UNSHOWN`.
+characters of `schema.UNSHOWN`.
 """
 
 from collections.abc import Mapping
 from typing import Any, cast
 
 from .gb10 import data_file
-from .received import UNSHOWN
-from .schema import Spec
+from .schema import UNSHOWN, Spec
 
 
 def forms(name: str, **given: Spec) -> dict[str, Spec]:

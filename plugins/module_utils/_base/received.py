@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .schema import Spec, check
+from .schema import UNSHOWN, Spec, check
 
 if TYPE_CHECKING:
 
@@ -54,11 +54,6 @@ DIGEST: Spec = {
 }
 REVISION: Spec = {"type": "str", "required": True, "pattern": "[0-9a-f]{40}", "expected": "a commit of 40 hex digits"}
 SIZE: Spec = {"type": "int", "required": True, "min": 0, "max": MOST_BYTES}
-# What a terminal or a page obeys instead of showing it: controls, signs that turn or hide text, halves of letters.
-UNSHOWN = (
-    r"\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
-    r"\U000e0000-\U000e007f"
-)
 # Text on one line that any file can hold and that a terminal shows.
 LINE = rf"[^{UNSHOWN}]*"
 

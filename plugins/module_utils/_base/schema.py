@@ -37,6 +37,11 @@ _UNQUOTED = {"int": r"[+-]?\d+", "number": r"[+-]?\d+(\.\d+)?", "bool": "(?i)tru
 _OPTIONAL = ", or take the line out"
 # What is offered instead of a text is no longer than this.
 _NEAR = 80
+# What a terminal or a page obeys instead of showing it: controls, signs that turn or hide text, halves of letters.
+UNSHOWN = (
+    r"\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    r"\U000e0000-\U000e007f"
+)
 # A letter or two of a name: names that differ in a whole word are less alike.
 _SLIP = 0.85
 _BOUNDS: tuple[tuple[Literal["min", "max"], str], ...] = (("min", "at least"), ("max", "at most"))

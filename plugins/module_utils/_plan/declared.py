@@ -29,7 +29,6 @@ from .._engines.recipes.shelf import read_sources_of
 from .._engines.recipes.spec import ENVIRONMENT, FLAGS
 from .._subjects.firewall import plan as firewall
 from .._subjects.fleet.subject import Declarations, DeclareContext, declare
-from .._subjects.phoenix.declared import spans
 from .._subjects.registry import FLEET_SUBJECTS, SUBJECTS
 from .._subjects.tls.declared import NONE, TLS, authority
 from .declared_services import read_services, service_names, taken_ports
@@ -40,6 +39,7 @@ _OF_THE_FLEET = (
     *("fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift", "fleet_tls"),
     *(subject.variable for subject in FLEET_SUBJECTS if subject.spec is not None),
 )
+_WRITTEN = ("fleet_name", "fleet_escrow", RECIPE_SOURCES, *_OF_THE_FLEET)
 # Of the fleet, of a host, of a run (extra variables).
 VARIABLES = (
     *(*_OF_THE_FLEET, "fleet_recipe_dirs", RECIPE_SOURCES),
@@ -91,20 +91,17 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     """
     findings = [*_unknown_variables(inventory), *_no_services(inventory)]
     folder, hosts = Path(inventory["folder"]), _hosts(inventory, findings)
-    named = ("fleet_name", "fleet_escrow", RECIPE_SOURCES, *_OF_THE_FLEET)
-    written = {key: _of_the_fleet(key, inventory, findings) for key in named}
+    written = {key: _of_the_fleet(key, inventory, findings) for key in _WRITTEN}
     closed, drift = _firewall(written["fleet_firewall"], findings), _drift(written["fleet_drift"], findings)
     name, problems = check(NAME, _written_or(written["fleet_name"], _folder_name(folder)), Place(variable="fleet_name"))
     tls, wrong = check(TLS, _written_or(written["fleet_tls"], NONE), Place(variable="fleet_tls"))
-    named, phoenix = _written_or(written["fleet_services"]), written["fleet_phoenix"]
-    made = spans(str(folder / str(phoenix.get("secret_file")))) if isinstance(phoenix, Mapping) else ""
-    services, unusable = read_services(named, hosts, folder, None if wrong else tls, made)
+    services, unusable = read_services(_written_or(written["fleet_services"]), hosts, folder, None if wrong else tls)
     context = DeclareContext(folder, hosts, services, service_names(written["fleet_services"]))
     fleet, refused = declare(FLEET_SUBJECTS, written, context, taken_ports(hosts, services))
     encrypted = [*(service["tls"] for service in services.values()), *(claims.tls for claims in fleet.claims)]
     ca = authority(folder) if any(certificate and certificate["ca"] for certificate in encrypted) else None
-    findings += [*problems, *wrong, *unusable, *refused, *read_sources_of(written[RECIPE_SOURCES])[1]]
-    findings += check(ESCROW, _written_or(written["fleet_escrow"], []), Place(variable="fleet_escrow"))[1]
+    more = check(ESCROW, _written_or(written["fleet_escrow"], []), Place(variable="fleet_escrow"))[1]
+    findings += [*problems, *wrong, *unusable, *refused, *read_sources_of(written[RECIPE_SOURCES])[1], *more]
     return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, fleet), findings
 
 

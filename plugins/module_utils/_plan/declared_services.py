@@ -63,9 +63,8 @@ def _names_of_replicas(services: Mapping[str, object]) -> Iterator[str]:
 
 
 def read_services(
-    written: object, hosts: Mapping[str, Host], folder: Path, tls: object, spans: str = ""
+    written: object, hosts: Mapping[str, Host], folder: Path, tls: object
 ) -> tuple[dict[str, ServiceData], list[Finding]]:
-    """spans: the file of headers that the role phoenix makes."""
     named, findings = check(SERVICES, written, Place(variable="fleet_services"))
     if findings:
         return {}, findings
@@ -84,7 +83,7 @@ def read_services(
                 *problems,
                 *([_taken(place, replica)] if replica != name and replica in named else []),
                 *key_file(name, own, folder),
-                *decide_tracing(name, own, folder, spans),
+                *decide_tracing(name, own, folder),
                 *_declared_twice(place, own),
                 *wrong_listen(place, own["listen"]),
                 *_ports_of_the_host(place, own, hosts),

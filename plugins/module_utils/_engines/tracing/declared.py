@@ -15,6 +15,8 @@ from ..._base.place import Place
 from ..declaration import ServiceData
 
 GRPC, HTTP = "grpc", "http/protobuf"
+# How a file's name ends that a run makes; it begins with that of a secret.
+MADE = ".spans"
 TRACING = forms("tracing")["tracing"]
 # Where OTLP over HTTP takes spans, below a base address (OpenTelemetry's protocol exporter specification).
 _HTTP_PATH = "/v1/traces"
@@ -26,11 +28,11 @@ _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([\x21-\x7e]([\
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def decide(service_name: str, service: ServiceData, folder: Path, made: str) -> Iterator[Finding]:
+def decide(service_name: str, service: ServiceData, folder: Path) -> Iterator[Finding]:
     """``tracing`` of a checked service gets its whole endpoint, and an absolute ``headers_file``, None without one.
 
-    folder: of the inventory. A file that isn't there or can't be sent would be missed when the service starts. made:
-    the one that the run makes before that.
+    folder: of the inventory. A file that isn't there or can't be sent would be missed when the service starts;
+    the role phoenix makes one before that, beside its secret.
     """
     tracing = service.get("tracing")
     if tracing is None:
@@ -46,7 +48,7 @@ def decide(service_name: str, service: ServiceData, folder: Path, made: str) -> 
     path = folder / tracing["headers_file"]
     tracing["headers_file"] = str(path)
     file = place.below("headers_file")
-    if str(path) != made or os.path.lexists(path):
+    if os.path.lexists(path) or path.suffix != MADE or not path.with_suffix("").is_file():
         text = yield from secret_files.named(
             "input-tracing-headers", file, path, expected=_EXPECTED, remedy=_REMEDY, most=_HEADERS_BYTES
         )

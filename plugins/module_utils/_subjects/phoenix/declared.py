@@ -13,6 +13,7 @@ from ..._base.forms import forms
 from ..._base.gb10 import fact
 from ..._base.place import Place
 from ..._engines.placed import Host
+from ..._engines.tracing.declared import MADE
 from ..fleet.subject import Claims, DeclareContext, Port
 
 PLACE = Place(variable="fleet_phoenix")
@@ -57,7 +58,7 @@ def decide(phoenix: PhoenixDeclared, context: DeclareContext) -> Iterator[Findin
 
 def spans(secret_file: str) -> str:
     """The controller's file with the header by which services send spans, of a key that administers nothing."""
-    return f"{secret_file}.spans"
+    return f"{secret_file}{MADE}"
 
 
 def claims(phoenix: PhoenixDeclared, _hosts: Mapping[str, Host]) -> Claims:
