@@ -28,8 +28,8 @@ PAGE = "http://127.0.0.1:9090"
 EXPORTER = textwrap.dedent("""\
     import http.server
     WORDS = ["titan; touch /var/tmp/taken-over", 'titan\\\\" or vector(0) or x{a=\\\\"', "<script>x</script>", "titan"]
-    SAID = "".join(f'gb10_drift_differences{{of="{word}"}} 7\\n' for word in WORDS)
-    SAID += "".join(f'gb10_service_up{{service="{word}",rank="0",host="titan"}} 0\\n' for word in WORDS)
+    SERIES = "".join(f'gb10_drift_differences{{of="{word}"}} 7\\n' for word in WORDS)
+    SERIES += "".join(f'gb10_service_up{{service="{word}",rank="0",host="titan"}} 0\\n' for word in WORDS)
     class Hostile(http.server.BaseHTTPRequestHandler):
         asked = 0
         def do_GET(self):
@@ -37,7 +37,7 @@ EXPORTER = textwrap.dedent("""\
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.end_headers()
             Hostile.asked += 1
-            text = SAID if Hostile.asked % 2 else "".join(f"x{n}_{Hostile.asked} 1\\n" for n in range(250_000))
+            text = SERIES if Hostile.asked % 2 else "".join(f"x{n}_{Hostile.asked} 1\\n" for n in range(250_000))
             self.wfile.write(text.encode())
         def log_message(self, *words):
             pass
@@ -90,7 +90,7 @@ def test_no_secret_is_seen_outside_of_its_files(owner: Owner, plan: dict[str, An
     assert places(owner, secrets_of(owner), [*HELD, *held]) == []
 
 
-def test_a_taken_host_says_what_it_likes_and_takes_nothing_from_others(owner: Owner, plan: dict[str, Any]) -> None:
+def test_whatever_a_taken_host_reports_takes_nothing_from_others(owner: Owner, plan: dict[str, Any]) -> None:
     owner.fleet.root(TAKEN, "systemctl stop gb10-node-exporter")
     owner.fleet.lab(
         "exec", TAKEN, "--", "systemd-run", "--quiet", "--unit", "hostile-metrics", "python3", "-c", EXPORTER
