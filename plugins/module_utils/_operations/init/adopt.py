@@ -103,7 +103,7 @@ def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
         ("uds", "uds" in options),
         ("own-port", _first(options, "port") == "0"),
         ("deep", any(map(_is_deep, serving["words"]))),
-        ("hidden", serving["hidden"]),
+        ("hidden", serving["by"] == "hidden"),
         ("template", any(re.search(r"\{[{%#]", text) for text in texts)),
         ("engine", serving["engine"] not in _START),
         ("config", not model and "config" in options),
@@ -344,6 +344,8 @@ def _image(
         image |= {"reference": serving["image"], "source": {"host": hosts[0]}}
         gives = f"; {hosts[0]} gives it to the others" if len(hosts) > 1 else ""
         notes.append(f"its image {serving['image']} is of no registry that {hosts[0]} knows{gives}")
+        if serving["by"] not in ("", "docker"):
+            notes.append(_WORDS["store"].format(by=serving["by"], image=serving["image"]))
     if is_shipped:
         return {**image, "release": None} if image and release is None else image
     own["image"].update(image)  # type: ignore[typeddict-item]

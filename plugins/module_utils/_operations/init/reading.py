@@ -55,7 +55,7 @@ class Serving(TypedDict):
     """An engine that serves here, without what may be a secret.
 
     words: of its command, behind the program. withheld: options and variables whose values stayed on the host.
-    hidden: whether neither Docker nor Podman shows its container.
+    by: the command that shows its container; empty without one, hidden where neither Docker nor Podman does.
     closed: whether its container has a network of its own; published: {port inside: address:port of the host}.
     changed: files of its Python packages that its image has otherwise. ends: the command that ends it for good.
     over: {path in its container: file of the host that lies there, over its image's code}.
@@ -69,7 +69,7 @@ class Serving(TypedDict):
     env: dict[_Name, _Line]
     image: _Plain
     digest: Annotated[str, Limits(pattern="(sha256:[0-9a-f]{64})?", expected="a digest")]
-    hidden: bool
+    by: Annotated[str, Limits(max=200, pattern=f"(hidden|{_DAEMON})?", expected="a command of Docker or Podman")]
     closed: bool
     published: dict[_Name, _Line]
     changed: Annotated[list[_Line], Limits(max=64)]

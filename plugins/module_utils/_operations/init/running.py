@@ -74,6 +74,8 @@ _UNIT = re.compile(r"/([\w@.:\\-]+\.service)(?=/|$)")
 _NOT_ITS_OWN = re.compile(r"user@|session-|ssh\.|sshd\.|docker\.|containerd\.|cron|atd\.|supervisor")
 _BY = {"libpod": "podman", "cri": ""}
 _COMPOSE = "com.docker.compose."
+# How Podman, and people, write what Docker names without it.
+_HUB = re.compile(r"^(index\.)?docker\.io/(library/)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 Ask = Callable[[str], str]
 _MOST_FILES, _MOST_CHANGED, _MOST_FILE = 300, 20, 1 << 16
@@ -285,7 +287,8 @@ def read_serving(
             continue  # a router's, which starts it again
         own = images.get(str(shown.get("Image", "")), {})
         server = _serving(one, started, shown, own, ask)
-        server["changed"] = _changed(run, one.by, name) if name else []
+        changed = _changed(run, one.by, name) if name else []
+        server["changed"] = [path for path in changed if path not in server["over"]]
         holder = one if one.unit else next((process for process in waits if process.unit), one)
         unit = "" if one.is_below(_HOLDERS) else holder.unit or _starting(texts, name, shown)
         server["ends"] = (
@@ -366,13 +369,14 @@ def _serving(
     by_id = re.fullmatch(r"(?:sha256:)?([0-9a-f]{6,64})", reference)
     if by_id and (":" in reference or own_id.startswith(by_id[1])):
         reference = next(iter(own.get("RepoTags") or own.get("RepoDigests") or ()), f"sha256:{own_id or by_id[1]}")
-    # as Docker names what is of its own hub
-    reference = re.sub(r"^(index\.)?docker\.io/(library/)?", "", reference) if process.by == "docker" else reference
+    reference = _HUB.sub("", reference)
     if reference and ":" not in reference.rpartition("/")[2]:
         reference += ":latest"
     bare = reference.partition("@")[0]
     repository = bare.rpartition(":")[0] if ":" in bare.rpartition("/")[2] else bare
-    digests = [text.partition("@")[2] for text in own.get("RepoDigests") or () if text.partition("@")[0] == repository]
+    named = [text.partition("@") for text in own.get("RepoDigests") or ()]
+    # Podman names what was built here, too
+    digests = [digest for of, _, digest in named if _HUB.sub("", of) == repository and not of.startswith("localhost/")]
     digests.sort(key=lambda digest: digest != reference.partition("@")[2])
     closed = bool(shown) and host.get("NetworkMode", "") != "host"
     ports = ((shown.get("NetworkSettings") or {}).get("Ports") or {}) if closed else {}
@@ -396,7 +400,7 @@ def _serving(
         "env": env,
         "image": reference.partition("@")[0],
         "digest": digests[0] if digests else "",
-        "hidden": bool(process.container) and not shown,
+        "by": process.by if shown else "hidden" if process.container else "",
         "closed": closed,
         "published": published,
         "release": release[1] if release else "",
