@@ -165,6 +165,7 @@ def test_tls_is_believed_by_the_services_name(tmp_path: Path) -> None:
         ({"host": "titan"}, {"port": 9100}, ["input-port-twice"]),
         ({"host": "titan", "addresses": ["titan.lan"]}, {}, ["input-monitoring-address"]),
         ({"host": "titan", "alerts": {"webhook_url_file": "none"}}, {}, ["input-monitoring-file"]),
+        ({"host": "titan", "alerts": {"webhook_token_file": "empty"}}, {}, ["input-monitoring-file"]),
         ({"host": "titan", "alerts": {"email": {"to": "a@b"}}}, {}, ["schema-required"]),
         ({"host": "titan"}, {"listen": "127.0.0.1"}, ["input-monitoring-listen"]),
         ({"host": "spark-2"}, {"listen": "127.0.0.1"}, []),
@@ -187,12 +188,13 @@ def test_without_it_what_an_earlier_declaration_left_goes(tmp_path: Path) -> Non
 
 
 def test_alerts_go_where_the_owner_wants(tmp_path: Path) -> None:
-    for name in ("hook", "ntfy", "password"):
+    for name in ("hook", "token", "ntfy", "password"):
         (tmp_path / name).write_text("https://example.org/x\n")
         (tmp_path / name).chmod(0o600)
     email = {"to": "me@example.org", "from": "fleet@example.org", "smarthost": "mail.example.org:587"}
     wanted = {
         "webhook_url_file": "hook",
+        "webhook_token_file": "token",
         "ntfy_url_file": "ntfy",
         "email": {**email, "username": "fleet", "password_file": "password"},
     }
@@ -203,8 +205,10 @@ def test_alerts_go_where_the_owner_wants(tmp_path: Path) -> None:
         f"{folder}/webhook_url_file",
         f"{folder}/ntfy_url_file",
     ]
+    token = {"authorization": {"credentials_file": f"{folder}/webhook_token_file"}}
+    assert [one.get("http_config") for one in owner["webhook_configs"]] == [token, None]
     assert owner["email_configs"][0]["auth_password_file"] == f"{folder}/password_file"
-    assert len([one for one in part["secrets"] if one["unit"] == "gb10-alertmanager.service"]) == 3
+    assert len([one for one in part["secrets"] if one["unit"] == "gb10-alertmanager.service"]) == 4
 
 
 @pytest.mark.parametrize(("hosts", "services", "days", "gb"), [(1, 1, 30, 1), (4, 6, 30, 4), (200, 200, 30, 207)])

@@ -28,6 +28,7 @@ class Alerts(TypedDict, total=False):
 
     email: Email
     webhook_url_file: str
+    webhook_token_file: str
     ntfy_url_file: str
 
 
@@ -78,16 +79,22 @@ def _addresses(monitoring: MonitoringDeclared, address: str) -> Iterator[Finding
 def _files(alerts: Alerts, folder: Path) -> Iterator[Finding]:
     holders: dict[str, Any] = {
         "webhook_url_file": alerts,
+        "webhook_token_file": alerts,
         "ntfy_url_file": alerts,
         "password_file": alerts.get("email", {}),
     }
+    if "webhook_token_file" in alerts and "webhook_url_file" not in alerts:
+        place, expected = PLACE.below("alerts", "webhook_token_file"), "webhook_url_file beside it"
+        found, remedy = "a token, and no webhook that asks for it", "write webhook_url_file, or take the token out"
+        yield error("input-monitoring-file", place, found=found, expected=expected, remedy=remedy)
     for key, holder in holders.items():
         if key not in holder:
             continue
         path, is_email = folder / holder[key], holder is not alerts
         holder[key] = str(path)
         place = PLACE.below("alerts", *(["email"] if is_email else []), key)
-        rule, expected = "input-monitoring-file", "the password alone" if is_email else "one URL, in one line"
+        what = "the password alone" if is_email else "the token alone" if "token" in key else "one URL, in one line"
+        rule, expected = "input-monitoring-file", what
         make = f"(umask 077; mkdir -p {path.parent}; cat > {path})"
         text = yield from secret_files.named(rule, place, path, expected=expected, remedy=make)
         if text is not None and len(text.split()) != 1:

@@ -121,11 +121,14 @@ def credential(unit: str, name: str) -> str:
 def receivers(alerts: Alerts) -> dict[str, Any]:
     """``alertmanager.yml``. alerts: of the checked ``fleet_monitoring``; without any, alerts are only shown."""
     owner: dict[str, Any] = {"name": "owner"}
-    hooks = [
+    hooks: list[dict[str, Any]] = [
         {"url_file": credential(layout.ALERTMANAGER_UNIT, key), "send_resolved": True}
         for key in ("webhook_url_file", "ntfy_url_file")
         if key in alerts
     ]
+    if "webhook_token_file" in alerts:  # its URL is there, and is the first
+        token = credential(layout.ALERTMANAGER_UNIT, "webhook_token_file")
+        hooks[0]["http_config"] = {"authorization": {"credentials_file": token}}
     if hooks:
         owner["webhook_configs"] = hooks
     if "email" in alerts:
@@ -143,7 +146,8 @@ def receivers(alerts: Alerts) -> dict[str, Any]:
 
 def alert_secrets(alerts: Alerts) -> dict[str, str]:
     """The owner's files on the controller, by the name of the credential."""
-    found = {key: alerts[key] for key in ("webhook_url_file", "ntfy_url_file") if key in alerts}
+    names = ("webhook_url_file", "webhook_token_file", "ntfy_url_file")
+    found = {key: alerts[key] for key in names if key in alerts}
     password = alerts.get("email", {}).get("password_file")
     return found | ({"password_file": password} if password else {})
 
