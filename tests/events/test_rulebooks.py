@@ -66,14 +66,17 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not shutil.which("java"):
         pytest.skip("no Java: apt-get install default-jre-headless")
     folder = tmp_path_factory.mktemp("program")
-    run = {"check": True, "timeout": LIMIT_S, "cwd": folder}
-    subprocess.run([sys.executable, "-m", "venv", "venv"], **run)
     tools = folder / "venv/bin"
-    subprocess.run([tools / "pip", "install", "-q", "ansible-rulebook", "ansible-core>=2.19", "distlib"], **run)
-    subprocess.run(["git", "clone", "-q", ROOT, "clone"], **run)
-    galaxy = [tools / "ansible-galaxy", "collection"]
-    subprocess.run([*galaxy, "build", "--output-path", "dist", "clone"], **run)
-    subprocess.run([*galaxy, "install", "-p", "collections", *(folder / "dist").glob("*.tar.gz")], **run)
+
+    def run(*words: str | Path) -> None:
+        subprocess.run(words, check=True, timeout=LIMIT_S, cwd=folder)
+
+    run(sys.executable, "-m", "venv", "venv")
+    run(tools / "pip", "install", "-q", "ansible-rulebook", "ansible-core>=2.19", "distlib")
+    run("git", "clone", "-q", ROOT, "clone")
+    run(tools / "ansible-galaxy", "collection", "build", "--output-path", "dist", "clone")
+    [artifact] = (folder / "dist").glob("*.tar.gz")
+    run(tools / "ansible-galaxy", "collection", "install", "-p", "collections", artifact)
     return tools
 
 
