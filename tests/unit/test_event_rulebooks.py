@@ -59,7 +59,7 @@ def test_each_alert_that_a_look_explains_has_a_rule() -> None:
         alert
         for alert, row in ALERTS["alerts"].items()
         if "ansible-playbook" in re.sub(r"%\((\w+)\)s", lambda found: ALERTS["words"][found[1]], row["command"])
-        and advised(alert) in ("doctor", "drift", "status")
+        and advised(alert) in ("doctor", "drift", "status", "why")
     }
     assert looks - MEASURED == explained
 

@@ -146,8 +146,7 @@ def receivers(alerts: Alerts) -> dict[str, Any]:
 
 def alert_secrets(alerts: Alerts) -> dict[str, str]:
     """The owner's files on the controller, by the name of the credential."""
-    names = ("webhook_url_file", "webhook_token_file", "ntfy_url_file")
-    found = {key: alerts[key] for key in names if key in alerts}
+    found = {key: alerts[key] for key in ("webhook_url_file", "webhook_token_file", "ntfy_url_file") if key in alerts}
     password = alerts.get("email", {}).get("password_file")
     return found | ({"password_file": password} if password else {})
 
