@@ -30,7 +30,7 @@ from ..module_utils._base.findings import of_sudo
 from ..module_utils._base.plan import Plan
 from ..module_utils._operations.verify.tables import Stopped, end_table, machine_shown, status_table
 from ..plugin_utils._lease import at_work, is_over, this_work
-from ..plugin_utils._screen import show
+from ..plugin_utils._screen import clean, show
 
 PROBLEMS = 2  # the exit code of a status that lists problems
 # Tasks that only look: who is stopped by one of them has not been changed.
@@ -50,6 +50,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
 
     def __init__(self) -> None:
         super().__init__()
+        clean()
         self._plan: Plan | None = None
         self._hosts: list[str] = []
         self._services: list[str] = []

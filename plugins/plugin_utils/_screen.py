@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is shown beside Ansible's own lines: never in the way of a program that reads them, and a refusal once."""
 
+import functools
 import hashlib
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.errors import AnsibleAction
@@ -10,6 +14,8 @@ from ansible.utils.display import Display
 
 from ..module_utils._base.received import harmless
 
+# A colour, as Ansible writes it, or the text before the next.
+_COLOURED = re.compile(r"(\x1b\[[0-9;]*m)|(?:(?!\x1b\[[0-9;]*m).)+", re.DOTALL)
 # Callbacks whose lines are for people. Any other is taken for one whose output a program reads.
 _FOR_PEOPLE = {"brief", "default", "debug", "dense", "minimal", "oneline", "yaml", "unixy", "selective"}
 
@@ -21,6 +27,27 @@ def for_people() -> bool:
 def show(text: str) -> None:
     """On standard output, or on standard error where a program reads that."""
     Display().display(harmless(text), stderr=not for_people())
+
+
+def clean() -> None:
+    """From now on Ansible's own lines hold nothing that a terminal obeys but colours.
+
+    Its errors, warnings and results have the words of hosts. A program reads them as they are.
+    """
+    display = Display()
+    if for_people() and "display" not in vars(display):
+        display.display = functools.partial(_cleaned, display.display)
+
+
+def _cleaned(write: Callable[..., None], msg: object, *how: Any, **named: Any) -> None:
+    if isinstance(msg, str):
+        lines = msg.replace("\r\n", "\n").split("\n")
+        msg = "\n".join(line if line.isprintable() else _COLOURED.sub(_plain, line) for line in lines)
+    write(msg, *how, **named)
+
+
+def _plain(part: re.Match[str]) -> str:
+    return part[0] if part[1] else harmless(part[0])
 
 
 def warn(text: str) -> None:

@@ -250,6 +250,34 @@ def test_nothing_that_a_terminal_obeys_is_shown(capsys: pytest.CaptureFixture[st
     assert not [one for one in shown if not one.isprintable() and one not in "\n\t"]
 
 
+ANSWER = {
+    **{"failed": True, "changed": False, "msg": "broken\x1b]52;c;cm0=\x07 \x9b2J \u202e\x00 x\rOVER"},
+    **{"warnings": ["w\x1b]0;evil\x07\x9b"], "deprecations": [{"msg": "d\x1b[2J", "version": "9"}]},
+    **{"stdout": "a\x1b[2Jb\nc", "stderr_lines": ["\x1b[31m"], "exception": "Traceback\x1b]52;c;a\x07"},
+}
+
+
+@pytest.mark.parametrize("more", [[], ["-vvv"]])
+def test_nothing_that_a_terminal_obeys_comes_of_a_hosts_answer(tmp_path: Path, more: list[str]) -> None:
+    """Ansible shows a host's failure, warnings and results by itself (security 18, a second way)."""
+    python, play = tmp_path / "python3", tmp_path / "play.yml"
+    python.write_text(f"#!/bin/sh\ntimeout 2 cat > /dev/null\ncat <<'END'\n{json.dumps(ANSWER)}\nEND\n")
+    python.chmod(0o755)
+    play.write_text("- {hosts: all, gather_facts: false, tasks: [{name: Look, ansible.builtin.stat: {path: /x}}]}\n")
+    program = Path(sys.executable).with_name("ansible-playbook")
+    own = {
+        "ANSIBLE_HOME": str(tmp_path / "home"),
+        "ANSIBLE_CALLBACKS_ENABLED": "gb10.fleet.fleet_table",
+        "ANSIBLE_FORCE_COLOR": "1",
+    }
+    words = [program, "-i", "titan,", "-c", "local", "-e", f"ansible_python_interpreter={python}", play, *more]
+    done = subprocess.run(words, cwd=ROOT, env=owners_environment() | own, capture_output=True, text=True, check=False)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    assert "broken" in shown and "OVER" in shown and done.returncode == 2
+    assert shown != done.stdout + done.stderr, "colours stay"
+    assert {one for one in shown if not one.isprintable()} <= {"\n", "\t"}
+
+
 @pytest.mark.skipif(Origin is None, reason="this core keeps no origins where we look for them")
 @pytest.mark.parametrize(
     ("place", "line"),
