@@ -20,8 +20,6 @@ from .search import HELD, places, secrets_of
 from .test_canaries import PLAYBOOKS
 from .test_scan import SCAN, listed
 
-pytestmark = pytest.mark.story
-
 COLLECTS, TAKEN = "titan", "spark-2"
 PAGE = "http://127.0.0.1:9090"
 # To whoever collects, in turn: our metrics with commands for labels, and series without end.
