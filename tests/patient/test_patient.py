@@ -193,6 +193,23 @@ def test_a_gpu_that_does_not_answer_is_named_within_its_limit(owner: Owner, word
     assert unread == (["driver"] if word in ("hang", "stays", "late") else [])
 
 
+LOOP = "while :; do curl -sf localhost:8000/health || docker restart vllm; sleep 600; done"
+WATCH = f"""\
+echo '{LOOP}' > /usr/local/sbin/w
+printf '[Service]\\nExecStart=/bin/sh /usr/local/sbin/w\\n[Install]\\nWantedBy=default.target\\n' > /srv/watch
+mv /srv/watch /etc/systemd/system/vllm-watch.service
+systemctl enable --now vllm-watch.service"""
+
+
+def test_a_watchdog_of_somebody_is_named_and_gone_by_its_remedy(owner: Owner) -> None:
+    owner.root(WATCH)
+    shown = " ".join(owner.play("doctor.yml", code=None).split())
+    assert "watchdog-foreign" in shown and "docker restart vllm" in shown
+    (remedy,) = {*re.findall(r"sudo (systemctl disable --now vllm-watch\.service)", shown)}
+    owner.root(remedy)
+    assert "watchdog-foreign" not in owner.play("doctor.yml", code=None)
+
+
 # Under load ---------------------------------------------------------------------------------------------------------
 
 
