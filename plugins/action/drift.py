@@ -31,6 +31,7 @@ from ..module_utils._operations.drift.document import Document, History
 from ..module_utils._operations.drift.formats import junit, prometheus
 from ..module_utils._operations.drift.history import parse, remember
 from ..module_utils._operations.drift.report import as_json, as_text, report, summary
+from ..module_utils._plan.choice import split_by_limit
 from ..plugin_utils._documented import OnController
 from ..plugin_utils._drift_page import page
 from ..plugin_utils._kept_secret import make_changing
@@ -45,6 +46,8 @@ class ActionModule(OnController):
     def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
         plan, folder, at = options["plan"], Path(options["folder"]), time.time()
         hosts = _asked(plan, options["hosts"], options["service"])
+        for one in split_by_limit(plan, [*plan["services"]], options["hosts"]):
+            warn(f"the ranks of a service were not compared, since this run {one.found}; {one.remedy}")
         readings = {host: Reading.registered(variables["hostvars"], host) for host in hosts}
         now = time.gmtime(at)
         self._faults = 0

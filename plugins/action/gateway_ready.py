@@ -5,9 +5,11 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
+from ..module_utils._base import worded
 from ..module_utils._operations.verify.answer import GATEWAY_ANSWERS
 from ..module_utils._subjects.gateway.clients import first_key
 from ..plugin_utils._asking import Asking, NoAnswerError
+from ..plugin_utils._screen import warn
 
 
 class ActionModule(Asking):
@@ -21,9 +23,14 @@ class ActionModule(Asking):
             key = text.strip() if client else first_key(text)
         except ValueError as problem:
             raise AnsibleActionFail(f"{source}: {problem}") from None
-        asked = {"client": client, "proof": self._task.args["proof"], "key": key}
+        proof, elsewhere = self._task.args["proof"], self._task.args.get("elsewhere") or {}
+        asked = {"client": client, "proof": proof, "key": key, "elsewhere": elsewhere}
         try:
             answer = self.ask("gb10.fleet.gateway_ready", asked, task_vars or {}, GATEWAY_ANSWERS)
         except NoAnswerError as why:
             raise AnsibleActionFail(str(why)) from None
+        for request in proof.get("requests", ()):
+            if (model := request["model"]) in elsewhere and model not in answer["answers"]:
+                finding = worded.warning("gateway-elsewhere", f"model {model}", hosts=elsewhere[model])
+                warn(finding.sentence())
         return {**result, "changed": False, **answer}

@@ -40,6 +40,7 @@ from ansible.errors import AnsibleFilterError
 
 from ..module_utils._base import layout
 from ..module_utils._base.findings import ordered
+from ..module_utils._base.ranks import elsewhere
 from ..module_utils._base.reading import State
 from ..module_utils._base.slice import Slice
 from ..module_utils._host.joins.hosts import by_host, cable_ends, fabric_addresses, host_slice, whole_services
@@ -147,6 +148,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "by_host": by_host,
     "cable_ends": cable_ends,
     "changed_services": changed_services,
+    "elsewhere": elsewhere,
     "explained": explained,
     "fabric_addresses": fabric_addresses,
     "host_slice": host_slice,

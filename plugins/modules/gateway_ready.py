@@ -23,6 +23,10 @@ options:
     description: A file on the controller, of O(client) its own secret, of the gateway the owner's file of clients and
       their keys.
     type: path
+  elsewhere:
+    description: Hosts by model. If such a model gives no answer, the gateway is tested without it.
+    type: dict
+    default: {}
   key: {description: "The client's secret, or the first key of that file, which the action reads.", type: str}
 attributes:
   check_mode:
@@ -65,13 +69,14 @@ def main() -> None:
             "client": {"type": "str"},
             "proof": {"type": "dict", "required": True},
             "secret": {"type": "path", "no_log": False},  # a path
+            "elsewhere": {"type": "dict", "default": {}},
             "key": {"type": "str", "no_log": True},
         },
         supports_check_mode=True,  # its action asks nothing then
     )
     name, asked = module.params["client"], (module.params["proof"], module.params["key"] or "")
     try:
-        answers = {name: client.prove(*asked)} if name else gateway.prove(*asked)
+        answers = {name: client.prove(*asked)} if name else gateway.prove(*asked, module.params["elsewhere"])
     except (client.ClientError, gateway.GatewayError, OSError, ValueError) as problem:
         what = f"the client {name}: {problem} [client]" if name else f"the gateway: {problem} [gateway]"
         module.fail_json(msg=what)

@@ -40,7 +40,7 @@ INSIDE = {
     "_base/slice": "_base/declared_host _base/typed",
     "_base/proofs": "_base/findings _base/gb10 _base/yaml_text",
     "_base/subject": "_base/declared_host _base/findings _base/gb10 _base/managed _base/place _base/plan "
-    "_base/reading _base/received _base/schema _base/slice _base/worded",
+    "_base/ranks _base/reading _base/received _base/schema _base/slice _base/worded",
     "_base/worded": "_base/findings _base/gb10 _base/place _base/received _base/yaml_text",
     "_base/typed": "_base/schema",
     "_host/probe": "_host/settings",

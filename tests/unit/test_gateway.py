@@ -855,6 +855,25 @@ def test_it_is_proved_as_a_client_sees_it(
     assert about[2][:2] == ["titan", "10.0.0.1"]
 
 
+def test_a_model_of_other_hosts_that_is_down_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each host's death each run of the gateway's host ended with an error about it (first week, 14)."""
+    ok = Reply(200, CHAT)
+    replies = {"big": Reply(404, "away"), "tiny": ok}
+    monkeypatch.setattr(proof, "fetch", lambda url, _k, _t, body=None, **_o: replies[body["model"]] if body else ok)
+    monkeypatch.setattr(proof, "trusting", lambda _file: None)
+    monkeypatch.setattr(proof, "refused_at", lambda *_about: "")
+    monkeypatch.setattr(proof, "_require_keys", lambda _ask: None)
+    monkeypatch.setattr(proof, "_require_models", lambda *_both: None)
+    requests = [{"model": name, "example": {"path": "/v1/chat/completions", "body": {"model": name}, "answers": PLACES}}
+                for name in replies]  # fmt: skip
+    wanted = {"port": 443, "certificate": "", "ca": None, "names": [], "models": [], "requests": requests}
+    assert proof.prove(wanted, "right", ["big"]) == {"tiny": "hello"}
+    for elsewhere in ([], ["tiny"]):
+        with pytest.raises(proof.GatewayError, match="a request for big gave 404"):
+            proof.prove(wanted, "right", elsewhere)
+
+
+PLACES = [["choices", 0, "message", "content"]]
 MAC, ADDRESS = bytes.fromhex("fa7c262f62c6"), socket.inet_aton("10.77.0.9")
 REPLY = bytes(12) + bytes.fromhex("0806" "0001" "0800" "0604" "0002") + MAC + ADDRESS + bytes(10)  # fmt: skip
 

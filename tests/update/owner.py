@@ -32,6 +32,7 @@ class Owner:
 
     def __init__(self, fleet: Fleet, folder: Path, repository: Path, declared: dict[str, Any]) -> None:
         self.fleet, self.folder, self.repository = fleet, folder, repository
+        self.root = ROOT  # the release that he runs
         everybody = folder / "group_vars" / "all"
         everybody.mkdir(parents=True)
         for path in (ROOT / "inventories" / "lab" / "group_vars" / "all").glob("*.yml"):
@@ -44,7 +45,7 @@ class Owner:
         own = {"GB10_LAB_DIR": str(self.fleet.directory), "COLUMNS": "200"}
         return subprocess.Popen(
             [program, "-i", str(self.folder / "hosts.yml"), playbook, *arguments],
-            cwd=ROOT,
+            cwd=self.root,
             env=os.environ | own,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -9,6 +9,7 @@ Real: git, age, Ansible, Docker, HAProxy, the supervisors, the requests. Imitate
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -18,12 +19,12 @@ import pytest
 import yaml
 from lab.fixtures import eventually
 from lab.vllm import images
+from shell import copy_collection
 
-from .owner import Owner, owner_of
+from .owner import HOSTS, ROOT, Owner, owner_of
 from .test_flow import DECLARED
 from .test_services import CLIENT, KEY, load, served
 
-pytestmark = pytest.mark.story
 ESCROW = "escrow.key"
 
 
@@ -105,3 +106,74 @@ def test_hosts_bring_back_what_clients_need(owner: Owner) -> None:
     with load(owner, "tiny") as answers:
         eventually(lambda: len(answers) > 2, "the old client's key still opens the gateway")
     served(answers)
+
+
+STARTED = "docker inspect --format '{{.Name}} {{.State.StartedAt}}' $(docker ps -q)"
+
+
+def release(owner: Owner, folder: Path, number: str, *changed: str) -> None:
+    """A later release of ours, in which these files have another comment."""
+    copy_collection(folder)
+    galaxy = folder / "galaxy.yml"
+    galaxy.write_text(re.sub(r"(?m)^version: .*", f"version: {number}", galaxy.read_text()))
+    for path in changed:
+        file = folder / path
+        file.write_text(f"{file.read_text().rstrip()}\n# of release {number}\n")
+    owner.root = folder
+
+
+def started(owner: Owner) -> dict[str, str]:
+    return {host: owner.fleet.root(host, STARTED) for host in HOSTS}
+
+
+def test_a_release_of_ours_is_a_rollout(owner: Owner, tmp_path: Path) -> None:
+    before, rank = started(owner), "plugins/module_utils/_on_host/rank"
+    release(owner, tmp_path / "first", "9.1.0", f"{rank}/judge.py")
+    with load(owner, "tiny") as tiny, load(owner, "pair") as pair:
+        told = owner.play("playbooks/upgrade.yml", "--check")
+        assert told.returncode == 0 and "no service restarts" in told.stdout
+        assert owner.play("site.yml").returncode == 0
+    served(tiny)
+    served(pair)
+    assert started(owner) == before, "a changed supervisor alone restarts nothing"
+
+    release(owner, tmp_path / "second", "9.2.0", f"{rank}/wire.py", "data/texts/rank.service")
+    with load(owner, "tiny") as tiny, load(owner, "pair") as pair:
+        told = owner.play("playbooks/upgrade.yml", "--check")
+        assert all(f"gb10.fleet.rollout -e service={name}" in told.stdout for name in ("chat-a", "chat-b", "pair"))
+        for name in ("chat-a", "chat-b", "pair"):
+            assert owner.play("playbooks/rollout.yml", "-e", f"service={name}").returncode == 0
+        moved = started(owner)
+        assert owner.play("site.yml").returncode == 0
+    assert not {*moved.values()} & {*before.values()}
+    assert started(owner) == moved, "what was rolled out does not restart again"
+    served(tiny)
+    served(pair)
+
+    owner.root = ROOT
+    refused = owner.play("site.yml")
+    assert refused.returncode != 0 and "run-older" in refused.stdout and "9.2.0" in refused.stdout
+    assert owner.play("site.yml", "-e", "go_back=true").returncode == 0
+
+
+def test_two_people_at_once(owner: Owner) -> None:
+    """The second waits, names the first, and brings its own definition over a whole one."""
+    declared = owner.folder / "group_vars" / "all" / "z.yml"
+    before = declared.read_text()
+    with load(owner, "pair") as pair:
+        runs = []
+        for slots in (2, 3):
+            found = yaml.safe_load(before)
+            found["fleet_services"]["chat-a"]["workload"]["max_num_seqs"] = slots
+            declared.write_text(yaml.safe_dump(found))
+            runs.append(owner.begin("site.yml"))
+            eventually(lambda: owner.fleet.ok("titan", "test -s /run/gb10-fleet/lease.json"), "the first has begun")
+        texts = [run.communicate()[0] for run in runs]
+    print("\n".join(text[-3000:] for text in texts))
+    assert [run.returncode for run in runs] == [0, 0]
+    assert "waits" in texts[1] or "is at work" in texts[1] or "changes" in texts[1]
+    rank = owner.fleet.root("titan", "cat /etc/gb10-fleet/services/chat-a.json")
+    assert '"3"' in rank or "3" in rank
+    served(pair)
+    declared.write_text(before)
+    assert owner.play("site.yml").returncode == 0

@@ -17,6 +17,7 @@ from .gb10 import facts
 from .managed import Managed, ManagedJson, managed
 from .place import Place
 from .plan import Plan
+from .ranks import with_groups
 from .reading import State
 from .received import Foreign, harmless, one_line
 from .schema import Spec
@@ -113,7 +114,7 @@ class DriftContext:
 
     def converge(self) -> str:
         """The remedy of what the playbook repairs."""
-        return f"ansible-playbook {SITE} -l {self.host}"
+        return f"ansible-playbook {SITE} -l {with_groups(self.plan, [self.host])}"
 
     def differs(self, severity: Severity, row: str, place: str, service: str = "", **values: object) -> Difference:
         """A difference of this host whose words are a row of ``data/findings.yml``; the rest as of `difference`."""

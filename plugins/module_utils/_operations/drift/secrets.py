@@ -16,6 +16,7 @@ from ..._base.findings import Difference
 from ..._base.managed import Managed
 from ..._base.place import Place
 from ..._base.plan import Plan
+from ..._base.ranks import with_groups
 from ..._base.reading import FileAnswer, FileState, State
 from ..._base.received import Foreign
 from ..._base.slice import ServiceSlice
@@ -62,7 +63,7 @@ def same_on_all(plan: Plan, states: Mapping[str, State]) -> Iterator[Difference]
                     at=Place(host=host, service=service, thing=f"file {secret['path']}"),
                     found="another secret than the head's",
                     expected=f"the group's secret, as on {head}",
-                    remedy=f"ansible-playbook site.yml -l {','.join(sorted(one['hosts']))} gives it the head's",
+                    remedy=f"ansible-playbook site.yml -l {with_groups(plan, one['hosts'])} gives it the head's",
                     reason="supervisors that don't share it don't speak with each other after the next start",
                 )
 

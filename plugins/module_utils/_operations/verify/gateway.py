@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The gateway on its host: what it answers to a client, and how it does."""
 
+import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from ..._base.findings import Finding, host_warning
@@ -26,11 +27,11 @@ class GatewayError(Exception):
 # A client's view --------------------------------------------------------------------------------------------------
 
 
-def prove(proof: Mapping[str, Any], key: str) -> dict[str, str]:
+def prove(proof: Mapping[str, Any], key: str, elsewhere: Collection[str] = ()) -> dict[str, str]:
     """Ask the gateway of this host as its clients do. ``{model: answer}`` of those that are asked by JSON. GatewayError
     where it does not do what is promised.
 
-    proof: of the host's slice. key: of a client.
+    proof: of the host's slice. key: of a client. elsewhere: models that may give no answer, which are left out then.
     """
     url, tls = f"https://127.0.0.1:{proof['port']}", trusting(proof["certificate"])
 
@@ -43,7 +44,11 @@ def prove(proof: Mapping[str, Any], key: str) -> dict[str, str]:
         raise GatewayError(f"{problem}; {CLOCKS}")
     _require_keys(ask)
     _require_models(_until(lambda: ask("/v1/models", key), "/v1/models with a client's key"), proof["models"])
-    return {request["model"]: _answer(ask, key, request) for request in proof["requests"]}
+    answers = {}
+    for request in proof["requests"]:
+        with contextlib.suppress(*([GatewayError] if request["model"] in elsewhere else ())):
+            answers[request["model"]] = _answer(ask, key, request)
+    return answers
 
 
 def _until(look: Callable[[], Reply], what: str) -> Reply:

@@ -10,6 +10,7 @@ from ..._base.findings import Difference, Finding, host_error, host_warning
 from ..._base.gb10 import fact
 from ..._base.managed import Managed, ManagedJson, keyed, managed
 from ..._base.place import Place
+from ..._base.ranks import with_groups
 from ..._base.reading import Container, Image, State, TakenBack
 from ..._base.received import one_line, to_read
 from ..._base.sizes import duration
@@ -256,7 +257,7 @@ def _undeclared_remedy(view: DriftContext, one: Undeclared) -> str:
         return f"declare {one.service} again, or remove it: {view.converge()} -e retire={one.service}"
     if one.fate == "taken":
         return f"give the service another name, or run site.yml of the inventory {one.inventory}"
-    return f"ansible-playbook {SITE} -l {','.join(sorted({view.host, *one.hosts}))}"
+    return f"ansible-playbook {SITE} -l {with_groups(view.plan, [view.host, *one.hosts])}"
 
 
 def _ports(view: DriftContext) -> Differences:
