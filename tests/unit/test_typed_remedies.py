@@ -88,7 +88,7 @@ def test_a_remedy_names_all_hosts_that_a_run_needs(hosts: list[str], words: str)
     assert [*split_by_limit(CHAIN, [*CHAIN["services"]], words.split(","))] == []  # type: ignore[arg-type]
 
 
-def test_a_drift_check_of_one_rank_is_read_and_says_what_it_did_not_compare() -> None:
+def test_a_drift_check_of_one_rank_names_what_it_did_not_compare() -> None:
     (drift,) = (
         play for play in yaml.safe_load((ROOT / "playbooks" / "drift.yml").read_text("utf-8")) if "vars" in play
     )

@@ -130,8 +130,8 @@ def test_a_release_of_ours_is_a_rollout(owner: Owner, tmp_path: Path) -> None:
     before, rank = started(owner), "plugins/module_utils/_on_host/rank"
     release(owner, tmp_path / "first", "9.1.0", f"{rank}/judge.py")
     with load(owner, "tiny") as tiny, load(owner, "pair") as pair:
-        told = owner.play("playbooks/upgrade.yml", "--check")
-        assert told.returncode == 0 and "no service restarts" in told.stdout
+        shown = owner.play("playbooks/upgrade.yml", "--check")
+        assert shown.returncode == 0 and "no service restarts" in shown.stdout
         assert owner.play("site.yml").returncode == 0
     served(tiny)
     served(pair)
@@ -139,8 +139,8 @@ def test_a_release_of_ours_is_a_rollout(owner: Owner, tmp_path: Path) -> None:
 
     release(owner, tmp_path / "second", "9.2.0", f"{rank}/wire.py", "data/texts/rank.service")
     with load(owner, "tiny") as tiny, load(owner, "pair") as pair:
-        told = owner.play("playbooks/upgrade.yml", "--check")
-        assert all(f"gb10.fleet.rollout -e service={name}" in told.stdout for name in ("chat-a", "chat-b", "pair"))
+        shown = owner.play("playbooks/upgrade.yml", "--check")
+        assert all(f"gb10.fleet.rollout -e service={name}" in shown.stdout for name in ("chat-a", "chat-b", "pair"))
         for name in ("chat-a", "chat-b", "pair"):
             assert owner.play("playbooks/rollout.yml", "-e", f"service={name}").returncode == 0
         moved = started(owner)
