@@ -206,6 +206,9 @@ def test_a_slip_of_a_key_is_put_right_by_its_remedy(key: str, data: st.DataObjec
     [
         ("Nemotron Nano", [NANO, SUPER], f'write "{NANO}"'),
         ("QWEN3.6-35B-A3B-NVFP4", ["qwen3.6-35b-a3b-nvfp4"], 'write "qwen3.6-35b-a3b-nvfp4"'),
+        ("qwen3-235b-a22b-fp8", ["qwen3.6-35b-a3b-fp8", "qwen3-vl-235b-a22b-awq"], 'write "qwen3-vl-235b-a22b-awq"'),
+        ("qwen3-235b-a22b-fp8", ["qwen3.6-35b-a3b-fp8"], "known are: qwen3.6-35b-a3b-fp8"),
+        ("llama-70b", ["llama-8b", "llama-70b-fp8"], 'write "llama-70b-fp8"'),
         ("xy", ["nano", "enforce-eager"], "known are: enforce-eager, nano"),
         ("", ["port"], "known are: port"),
     ],

@@ -287,6 +287,17 @@ def test_what_a_service_is_for_reaches_its_rule(identity: str, service: dict[str
         assert (identity in [finding["rule"] for finding in findings]) == wanted
 
 
+@pytest.mark.parametrize(
+    "recipe", [name for name, one in SHIPPED[0].recipes.items() if min(one.data["host_counts"] or [1]) > 1]
+)
+def test_a_recipe_for_more_hosts_is_not_made_to_fit_on_one(recipe: str) -> None:
+    """Where it does not fit, the remedy is the number of hosts on which others run it."""
+    findings = planned({"recipe": recipe, "hosts": ["spark-2"]})[1]
+    wants = min(SHIPPED[0].recipes[recipe].data["host_counts"])
+    large = [one["remedy"] for one in findings if one["rule"] in ("memory-does-not-fit", "memory-utilization-too-low")]
+    assert all(f"name {wants} hosts in s0, on which its recipe runs" in remedy for remedy in large)
+
+
 @pytest.mark.parametrize(("flags", "is_found"), [({}, False), ({"enable-prefix-caching": True}, True)])
 def test_what_the_author_of_a_recipe_wrote_in_vain_is_nothing_to_drop(flags: dict[str, Any], is_found: bool) -> None:
     service = {"recipe": "gpt-oss-120b", "hosts": ["titan"], "port": 8000, "flags": flags}

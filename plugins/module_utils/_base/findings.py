@@ -222,11 +222,16 @@ def unknown_host(place: Place, name: str, hosts: Iterable[str]) -> Finding:
     )
 
 
+_SIZES = re.compile(r"\d+b\b")
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A remedy for a misspelt name: ``write "port"``, or the list of what is known."""
     names = sorted(known)
     near = re.sub(r"[\s_]+", "-", word.strip()).lower()
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6) or difflib.get_close_matches(near, names, n=1)
+    # a model of another size is none that was meant
+    alike = [name for name in names if {*_SIZES.findall(near)} <= {*_SIZES.findall(name)}]
+    close = difflib.get_close_matches(word, alike, n=1, cutoff=0.6) or difflib.get_close_matches(near, alike, n=1)
     # all that was written, in a longer name
     parts = near.split("-")
     close = close or sorted((name for name in names if all(len(part) > 2 and part in name for part in parts)), key=len)

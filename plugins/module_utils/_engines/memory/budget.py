@@ -364,7 +364,8 @@ def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
 def _utilization_too_low(demand: Demand, share: Share, non_kv: NonKv, total: int) -> Iterator[Finding]:
     """What the pool is cut from, as the owner wrote it or as all that is free, must cover weights and runtime."""
     requested = demand.requested(total, share.utilization)
-    place, remedy = demand.place, "write image.release and model.config, so that the workload sizes the pool"
+    otherwise = "write image.release and model.config, so that the workload sizes the pool"
+    place, remedy = demand.place, next(_on_more(demand), otherwise)
     if demand.utilization is not None:
         place = demand.place.below("flags", demand.share_option)
         remedy = "take it out, and have it computed from the workload"
@@ -380,6 +381,12 @@ def _utilization_too_low(demand: Demand, share: Share, non_kv: NonKv, total: int
             expected="room for a KV pool",
             remedy=remedy,
         )
+
+
+def _on_more(demand: Demand) -> Iterator[str]:
+    """The remedy where others run the model on more hosts."""
+    for count in [count for count in demand.proven_on if count > demand.ranks][:1]:
+        yield f"name {count} hosts in {demand.service}, on which its recipe runs"
 
 
 def _at_least(demand: Demand, non_kv: NonKv) -> int:
@@ -458,6 +465,4 @@ def _smaller(demands: Sequence[Demand], shares: Mapping[str, Share]) -> Iterator
     if pooled:
         yield f"lower max_model_len, max_num_seqs or pool of {' or '.join(pooled)}"
     for demand in demands:
-        more = [str(count) for count in demand.proven_on if count > demand.ranks]
-        if more:
-            yield f"name {more[0]} hosts in {demand.service}, on which its recipe runs"
+        yield from _on_more(demand)
