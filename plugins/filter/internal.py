@@ -56,6 +56,7 @@ from ..module_utils._operations.update.proof import unproved
 from ..module_utils._operations.verify.why import why
 from ..module_utils._plan.described import explained
 from ..module_utils._plan.inventory_files import inventory_folder
+from ..module_utils._plan.preflight.earlier import upgrade
 from ..module_utils._plan.preflight.needs import lets_others_in, made_elsewhere, obstacles, preflight
 from ..module_utils._subjects.services.removals import findings, not_there
 from ..module_utils._subjects.services.taken_back import forgotten, kept
@@ -164,6 +165,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "service_starts": service_starts,
     "taken_back": kept,
     "undeclared_services": undeclared_services,
+    "upgrade": upgrade,
     "update_proof": update_proof,
     "update_stopped": stopped,
     "whole_services": whole_services,

@@ -2,13 +2,16 @@
 """A run that would take a host back: by an older release than the last there, or from a clone that lacks commits."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from ..._base import worded
 from ..._base.findings import Finding
 from ..._base.place import Place
+from ..._base.plan import Plan
+from ..._base.reading import State
 from ..._base.received import one_line
+from .needs import obstacles
 
 # Of what is kept on a host. A host with a higher one was converged by a later release.
 FORM = "1"
@@ -41,6 +44,19 @@ def goes_back(host: str, run: Mapping[str, str], last: Mapping[str, str], lags: 
         yield worded.error(
             "run-older/inventory", place, person=person, at=at, commit=_short(last["inventory_commit"]), kind="host"
         )
+
+
+def upgrade(plan: Plan, release: str, states: Mapping[str, State], reasons: Mapping[str, Sequence[str]]) -> str:
+    """The page of what a release does: to each host, and which services restart. states: by host. reasons: to converge
+    it, of `unconverged`."""
+    lines, moved = [], dict[str, str]()
+    for host, state in sorted(states.items()):
+        was, count = one_line((state["last_run"] or {}).get("release") or "unknown"), len(reasons.get(host, ()))
+        brings = f"site.yml brings {count} differences" if count else "it is as declared"
+        lines.append(f"{host}: converged by release {was}, this one is {release}; {brings}")
+        found = (one for one in obstacles(host, plan["hosts"][host], state) if one.rule == "service-restarts")
+        moved |= {one.service: one.sentence() for one in found}
+    return "\n".join([*lines, *([moved[name] for name in sorted(moved)] or ["no service restarts"])])
 
 
 def _short(commit: str) -> str:
