@@ -193,6 +193,22 @@ def test_a_gpu_that_does_not_answer_is_named_within_its_limit(owner: Owner, word
     assert unread == (["driver"] if word in ("hang", "stays", "late") else [])
 
 
+@pytest.mark.parametrize("playbook", ["status.yml", "drift.yml", "site.yml"])
+def test_no_run_waits_for_a_gpu_that_hangs(owner: Owner, playbook: str) -> None:
+    """site.yml ends before its first change."""
+    owner.has_gpu()
+    owner.ill("hang")
+    try:
+        began = time.monotonic()
+        shown = owner.play(playbook, code=None)
+        took = time.monotonic() - began
+    finally:
+        owner.ill("")
+    print(f"{playbook}: {took:.0f} s")
+    assert "did not end within" in shown and took < LIMIT_S
+    assert "changed=0" in shown.partition("PLAY RECAP")[2] or playbook == "status.yml"
+
+
 LOOP = "while :; do curl -sf localhost:8000/health || docker restart vllm; sleep 600; done"
 WATCH = f"""\
 echo '{LOOP}' > /usr/local/sbin/w

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import data_table
+from ansible_collections.gb10.fleet.plugins.module_utils._base import worded
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import data_file, data_table
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe import machine
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import bounded_run, read_parts
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host import textfile
@@ -332,6 +333,15 @@ def test_an_illness_is_found_by_doctor_and_drift_with_what_helps(name: str) -> N
         diff for diff in compare(PLAN, changed(PLAN, "titan", change), "2026-11-01").differences if diff.rule == rule
     )  # type: ignore[arg-type]
     assert (same.severity, same.remedy, same.repairs) == (one.severity, one.remedy, "")
+
+
+def test_each_illness_has_a_source_and_the_nights_alert() -> None:
+    ills = {*data_table("ills")}
+    assert {rule for _change, rule, _remedy in ILLS.values()} <= ills
+    own = {"kernel-warns": data_table("kernel_lines").values(), "restart-known-bad": data_file("known_bad")}
+    rows = [row for name, row in worded.rows().items() if name.partition("/")[0] in ills - own.keys()]
+    rows += [row for table in own.values() for row in table]
+    assert len(rows) > 40 and [row for row in rows if not row.get("source")] == []
 
 
 @pytest.mark.parametrize(
