@@ -37,8 +37,9 @@ _KINDS = r"""
 Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
    OCI runtime(?!.*nvidia-container).*(?:apparmor|[/ \"]cgroup)
 more context is asked for than the model or the KV pool holds -> lower workload.context, or give the pool more memory
-   greater than the derived|max seq len \(|can be stored in KV cache|longer than the (?:model|derived)|Impossible to fit
-   context length .*(?:greater|longer|exceeds)|exceeds? .*max_position|KV cache is needed|max_seq_len.*(?:exceed|large)
+   greater than the derived|max seq len \(|can be stored in KV cache|longer than the (?:model|derived)
+   KV cache length.*exceeds|Impossible to fit|context length .*(?:greater|longer|exceeds)|exceeds? .*max_position
+   KV cache is needed|max_seq_len.*(?:exceed|large)
 a file of the model is damaged or cut off -> run site.yml, which brings files that are missing or damaged
    SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file
    PytorchStreamReader failed|corrupt file|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge
@@ -178,10 +179,10 @@ CUDA failed
 -> see what `ansible-playbook gb10.fleet.doctor` says of its driver; restart the host unless it shows restart-known-bad
    CUDA (?:\w+ )?error|cudaError|Cuda failure|CUDA_ERROR
 the image's release does not know the model -> take an image of a release that has it, or another recipe
-   does not recognize this|has no v\w+ implementation|unknown model arch|[Mm]odel arch|[Uu]nsupported (?:model|arch)
-   Unknown architecture|architecture \S+ is not supported|invalid gg(?:ml|uf) type|unknown projector
-   not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|Unrecognized config|No processor registered
-   failed to be inspected|(?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)|not a multimodal
+   does not recognize this|has no v\w+ implementation|unknown model arch|unrecognized tensor type|[Mm]odel arch
+   [Uu]nsupported (?:model|arch)|Unknown architecture|architecture \S+ is not supported|invalid gg(?:ml|uf) type
+   unknown projector|not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|Unrecognized config
+   No processor registered|failed to be inspected|(?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)|not a multimodal
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|weights were not initialized|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)
    size mismatch|split_with_sizes|wrong shape|shape (?:mismatch|'\[)|[Ww]eight.{0,40} shape|\.shape\b.* == |divisible by
@@ -204,10 +205,11 @@ Docker does not start the container -> mend what its words name; `journalctl --u
 the engine refuses a setting -> change it in the recipe, and run site.yml
    error: argument|while handling argument|invalid choice|validation error|must be|should be|is expected(?! to)
    \bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)|not supported|unsupported|[Ii]nvalid(?! or incomplete)
-   cannot be(?! acce)|can't be|can not|only support|is required|incompatible|does not support|not allowed
-   has been removed|limit allowed|Do not set|[Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported
-   No such file(?! or directory(?:$|.*cache))|not found|requires\b|n't exist|is (?:greater|larger) than|must \w+ to
-   minimum allowed|forked subprocess|Buffer overflow|find the config|is not enabled|arguments are required
+   cannot be(?! acce)|can't be|can not|only support|is required|incompatible|[Dd]oes not support
+   % \w*(?:tp|world|parallel)\w*_size\b|not allowed|has been removed|limit allowed|Do not set|[Cc]onflict|not match
+   mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory(?:$|.*cache))|not found|requires\b|n't exist
+   is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow|find the config
+   is not enabled|arguments are required
 """
 
 
