@@ -43,7 +43,7 @@ more context is asked for than the model or the KV pool holds -> lower workload.
 a file of the model is damaged or cut off -> run site.yml, which brings files that are missing or damaged
    SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file
    PytorchStreamReader failed|corrupt file|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge
-   tensor .* (?:offset|size) mismatch|is corrupted|failed to read (?:magic|header|key|tensor)
+   tensor .* (?:offset|size) mismatch|(?<!data )is corrupted|failed to read (?:magic|header|key|tensor)
    EOFError: (?:Ran out|short)|codec can't decode
 a file of the model is missing -> run site.yml, which brings files that are missing or damaged
    annot find any (?:model weights|.*safetensors)|could not find any model
@@ -74,10 +74,11 @@ the image has no kernel for this GPU -> take an image that is built for GB10 (sm
    no kernel image|sm_?12[01]|sm_\d+a?' is not defined|unsupported toolchain|not compatible with the current PyTorch
    PTXAS|ptxas fatal|No supported CUDA arch|kernel image is invalid|load any common_ops|compute capability
    CUDA capability|[Uu]nsupported (?:SM|GPU|arch(?!itectures))|OutOfResources|out of resource: shared memory|NoKernel
-   [Nn]o valid .*(?:kernel|backend)|Only SM ?\d|requires? (?:GPUs? with )?(?:SM|sm)|for Blackwell|supported in this arch
-   Invalid thread config|No \w+ (?:MoE )?backend|op not supported|No operator found|device with capability|PassManager
-   compiled with any CUDA arch|arch=\d|invalid device function|device capability|MLIRError|allocator was set|ScaledMM
-   (?:on|for) (?:your|this|the current) (?:device|GPU)|[Mm]inimum capability|(?:Blackwell|Hopper) arch
+   [Nn]o valid .*(?:kernel|backend)|Only SM ?\d|an SM\d+-family|requires? (?:GPUs? with )?(?:SM|sm)|for Blackwell
+   supported in this arch|Invalid thread config|No \w+ (?:MoE )?backend|op not supported|No operator found
+   device with capability|PassManager|compiled with any CUDA arch|arch=\d|invalid device function|device capability
+   MLIRError|allocator was set|ScaledMM|(?:on|for) (?:your|this|the current) (?:device|GPU)|[Mm]inimum capability
+   (?:Blackwell|Hopper) arch
 the image is for another kind of processor -> take an image for arm64
    exec format error|linux/arm64|host platform|Illegal instruction(?!,)
 the NVIDIA driver was updated under the running kernel
@@ -182,7 +183,8 @@ the image's release does not know the model -> take an image of a release that h
    does not recognize this|has no v\w+ implementation|unknown model arch|unrecognized tensor type|[Mm]odel arch
    [Uu]nsupported (?:model|arch)|Unknown architecture|architecture \S+ is not supported|invalid gg(?:ml|uf) type
    unknown projector|not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|Unrecognized config
-   No processor registered|failed to be inspected|(?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)|not a multimodal
+   No processor registered|failed to be inspected|(?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)\b(?! requires)
+   not a multimodal
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|weights were not initialized|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)
    size mismatch|split_with_sizes|wrong shape|shape (?:mismatch|'\[)|[Ww]eight.{0,40} shape|\.shape\b.* == |divisible by
