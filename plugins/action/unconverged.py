@@ -19,7 +19,8 @@ class ActionModule(OnController):
         states = {host: options["readings"].get(host) for host in options["hosts"]}
         if (run := options["run"]) and not options["go_back"]:
             lasts = {host: answer["state"]["last_run"] if answer else None for host, answer in states.items()}
-            refuse_older(run, Path(inventory_folder(variables.get("inventory_dir"))), lasts)
+            folder = Path(inventory_folder(variables.get("inventory_dir")))
+            refuse_older(run, folder, lasts, dry=self._task.check_mode)
         if options["staging"]:
             return {"changed": False, "reasons": unstaged(plan, states, Display().vvv)}
         tags, skipped = variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", [])

@@ -11,8 +11,9 @@ from pathlib import Path
 import yaml
 
 from ..module_utils._base.gb10 import ROOT
+from ..module_utils._base.own_files import replace_file
 from ..module_utils._base.staging import account
-from ..module_utils._plan.preflight.earlier import FORM, Lag, goes_back
+from ..module_utils._plan.preflight.earlier import FORM, Lag, goes_back, later_form
 from ._git import git
 from ._screen import refusal
 
@@ -48,9 +49,16 @@ def lag(folder: Path, commit: str) -> Lag:
     return "has it" if base == commit else "behind" if base == head else "another way"
 
 
-def refuse_older(run: Mapping[str, str], inventory: Path, lasts: Mapping[str, Mapping[str, str] | None]) -> None:
-    """A run that would undo on any host what the last one there did. lasts: by host what it keeps of that one."""
-    lines = []
+def refuse_older(
+    run: Mapping[str, str], inventory: Path, lasts: Mapping[str, Mapping[str, str] | None], *, dry: bool = True
+) -> None:
+    """A run that would undo on any host what the last one there did, or reads what a later release keeps beside the
+    inventory. lasts: by host what it keeps of that one."""
+    form = inventory / ".fleet" / "form"
+    kept = form.read_text("ascii", "replace")[:9].strip() if form.is_file() else ""
+    lines = [of.sentence() for of in later_form(str(form), kept)]
+    if not kept and not dry and form.parent.is_dir():
+        replace_file(form, f"{FORM}\n".encode())
     for host, last in lasts.items():
         folders = {"commit": ROOT, "inventory_commit": inventory}
         lags = {key: lag(folder, (last or {}).get(key, "")) for key, folder in folders.items()}

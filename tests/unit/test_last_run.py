@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,6 +130,7 @@ def test_it_is_refused_before_anything_is_compared(clones: dict[str, Any], monke
         "readings": {"titan": {"state": {"last_run": last}, "unknown": {}}},
     }  # fmt: skip
     module = action.ActionModule.__new__(action.ActionModule)
+    module._task = SimpleNamespace(check_mode=True)
     monkeypatch.setattr(action, "unstaged", lambda *_given: {})
     variables = {"inventory_dir": str(clones["late"])}
     with pytest.raises(AnsibleActionFail, match="nothing was changed"):

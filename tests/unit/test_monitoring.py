@@ -36,6 +36,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.ru
     rules,
 )
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import authority, new_key
+from monitoring_queries import of_dashboards, of_page
 
 NOW = datetime.now(UTC)
 ROOT = Path(__file__).resolve().parents[2]
@@ -371,7 +372,7 @@ def test_an_engines_series_are_those_that_it_shows() -> None:
 def test_what_is_asked_for_is_recorded() -> None:
     """No dashboard, alert or page asks for a series of ours that nobody makes."""
     asked = "\n".join(
-        [*dashboards.queries(RECORDED), *console.queries(RECORDED), *(alert.expr for alert in alerts(LIMITS, RECORDED))]
+        [*of_dashboards(RECORDED), *of_page(RECORDED), *(alert.expr for alert in alerts(LIMITS, RECORDED))]
     )
     made_by_rules = {rule.get("record") for of in rules([SERIES], LIMITS, FORECASTS)["groups"] for rule in of["rules"]}
     assert {*re.findall(r"gb10:[\w:]+", asked)} <= made_by_rules
@@ -420,7 +421,7 @@ def test_what_no_engine_reports_is_neither_shown_nor_waited_for() -> None:
     titles = {panel.title for board in dashboards.boards(reported) for panel in board.panels}
     assert "Tokens a second" in titles
     assert "KV pool in use" not in titles
-    assert not [expr for expr in console.queries(reported) if "kv_use" in expr]
+    assert not [expr for expr in of_page(reported) if "kv_use" in expr]
     both = recordings([SERIES, ENGINES["llama.cpp"].spec.series])
     assert [*both] == RECORDED[:-2]
     assert " or sum by (host, service) (llamacpp:requests_processing)" in both["gb10:requests_running"]

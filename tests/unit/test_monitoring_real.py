@@ -24,9 +24,10 @@ from urllib.parse import quote
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host import textfile
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import console, dashboards, prometheus
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import console, prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.prometheus import Endpoint
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import recordings, rules
+from monitoring_queries import of_dashboards, of_page
 from test_monitoring import CHAT, FORECASTS, LIMITS, RECORDED, ROOT, SERIES, SHOWN, STATUS
 
 # tests/tools/bootstrap brings it; another release is tested by its folder before the others on PATH
@@ -192,7 +193,7 @@ def without_series(url: str, exprs: list[str]) -> list[str]:
 
 
 def test_every_query_returns_series(url: str) -> None:
-    exprs = [*dashboards.queries(RECORDED), *console.queries(RECORDED), *recordings([SERIES]).values()]
+    exprs = [*of_dashboards(RECORDED), *of_page(RECORDED), *recordings([SERIES]).values()]
     assert without_series(url, exprs) == []
 
 

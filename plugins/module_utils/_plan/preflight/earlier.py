@@ -13,7 +13,7 @@ from ..._base.reading import State
 from ..._base.received import one_line
 from .needs import obstacles
 
-# Of what is kept on a host. A host with a higher one was converged by a later release.
+# Of what is kept on a host, and beside the inventory. One with a higher one was converged by a later release.
 FORM = "1"
 Lag = Literal["has it", "behind", "another way", "lacks it"]
 _SHORT = 12
@@ -44,6 +44,12 @@ def goes_back(host: str, run: Mapping[str, str], last: Mapping[str, str], lags: 
         yield worded.error(
             "run-older/inventory", place, person=person, at=at, commit=_short(last["inventory_commit"]), kind="host"
         )
+
+
+def later_form(path: str, kept: str) -> Iterator[Finding]:
+    """Of what is kept beside the inventory. kept: the number of its form; empty, as of 0.1.0, is 1."""
+    if _numbers(kept) > _numbers(FORM):
+        yield worded.error("run-older/kept", path, form=one_line(kept), ours=FORM)
 
 
 def upgrade(plan: Plan, release: str, states: Mapping[str, State], reasons: Mapping[str, Sequence[str]]) -> str:

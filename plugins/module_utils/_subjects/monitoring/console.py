@@ -34,12 +34,6 @@ def _of_services(recorded: Collection[str]) -> list[tuple[str, str, str]]:
     return [column for column in _COLUMNS_OF_SERVICES if is_recorded(column[1], recorded)]
 
 
-def queries(recorded: Collection[str]) -> list[str]:
-    """Each query of the page, for all rows."""
-    columns = [*_COLUMNS_OF_HOSTS, *_of_services(recorded)]
-    return [_HOSTS, _RANKS, *(expr.replace("{%s}", "") for _, expr, _ in columns)]
-
-
 def _alert_rows(of: Iterable[Alert]) -> str:
     rows = []
     for alert in of:

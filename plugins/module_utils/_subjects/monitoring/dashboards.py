@@ -80,12 +80,6 @@ def _reported(panels: Sequence[Panel], recorded: Collection[str]) -> Iterator[Pa
             yield replace(panel, queries=reported)
 
 
-def queries(recorded: Collection[str]) -> list[str]:
-    """Each query of each panel, for all hosts and services."""
-    found = (query.expr for board in boards(recorded) for panel in board.panels for query in panel.queries)
-    return [expr.replace("$host", ".*").replace("$service", ".*") for expr in found]
-
-
 def provisioning(prometheus: str) -> dict[str, str]:
     """Files by which a Grafana finds the dashboards and their data source, by path (JSON is YAML). prometheus: its URL.
 
