@@ -822,7 +822,15 @@ def test_what_another_wrote_on_the_medium_is_nobodys_word(
 ) -> None:
     assert earlier(medium, key[1])["serial"]
     content = (medium / form.FILE).read_bytes()
-    changed = content.replace(b"org/name", b"org/evil")
+    # as security 3 has it: a file of code at the pinned commit, in a manifest that is whole
+    evil, forged = File("modeling_x.py", 4, sha(b"evil")), json.loads(content)
+    files = tuple(sorted((*MODEL_FILES, evil), key=lambda file: file.path))
+    (model,) = forged["models"]
+    model["files"] = [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in files]
+    model["seal"] = Manifest("org/name", REVISION, files).seal
+    forged["files"][form.weight(evil.sha256)] = {"bytes": evil.size, "sha256": evil.sha256}
+    changed = form.dump(forged)
+    assert form.parse(changed, "m")["models"] == [model]
     (medium / form.FILE).write_bytes(changed)
     if how == "unsigned":
         (medium / form.SIGNATURE).unlink()

@@ -295,7 +295,19 @@ BOOTED = {
         **{"kv_cache_tokens": 100000, "max_model_len": 65536, "max_concurrency": 1.5},
     },
 }
-KINDS: dict[str, dict[str, Any]] = {"boot": BOOTED, "catalogue": WORD}
+STARTED = {
+    **{"service": "a", "image": "i", "model": "m", "gb": 23.0, "loader": "lazy"},
+    "starts": [
+        {
+            "began": f"2026-11-2{day}T15:40:00+00:00",
+            "caches": "warm",
+            "seconds": 80.0 + day,
+            "phases": {"weights": 40.0},
+        }
+        for day in range(3)
+    ],
+}
+KINDS: dict[str, dict[str, Any]] = {"boot": BOOTED, "catalogue": WORD, "start": STARTED}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -310,7 +322,7 @@ def test_no_value_at_any_place_of_it_reaches_another_host(tmp_path: Path, kind: 
         except ValueError as refused:
             assert str(refused)
             continue
-        keep(tmp_path, f"{kind}s/h1/{({'boot': key, 'catalogue': IMAGE_KEY})[kind]}.json", document)
+        keep(tmp_path, f"{kind}s/h1/{({'catalogue': IMAGE_KEY}).get(kind, key)}.json", document)
         plan = site(read_observed(tmp_path))
         assert of_other_services(plan) == of_other_services(whole)
         text = as_text(plan, [*TWO.values()])
