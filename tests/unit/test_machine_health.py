@@ -197,6 +197,13 @@ def test_a_flood_of_what_healthy_machines_have_is_named_and_a_few_are_not(
     assert ("kernel-warns" in found(put("health", "lines", lines))) == is_named
 
 
+def test_a_long_line_takes_no_long_time() -> None:
+    """It did: minutes for a hundred lines of a device that calls itself so."""
+    lines = [(1.0, words * 800) for words in ("nvme0: I/O ", "NVRM: Xid (PCI", "JBD2: nvme", "EXT4-fs (nvme")]
+    began = time.process_time()
+    assert textfile.kinds(lines * 25, 2.0) == {} and time.process_time() - began < 5
+
+
 def test_each_line_of_the_ring_is_counted_once(tmp_path: Path) -> None:
     pipe = tmp_path / "kmsg"
     os.mkfifo(pipe)
@@ -469,6 +476,24 @@ def test_a_watchdog_of_somebody_is_known_by_what_it_runs(
     (units / "multi-user.target.wants" / name).unlink()
     (units / "multi-user.target.wants" / timer.name).symlink_to(timer)
     assert [one["unit"] for one in reading.read_watchdogs()] == (named if is_found else [])
+
+
+def test_units_of_somebody_hide_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of links, folders, pipes, devices and names that a shell would run."""
+    wants = tmp_path / "default.target.wants"
+    (wants / "dir.service").mkdir(parents=True)
+    (wants / "loop.service").symlink_to(wants / "loop.service")
+    (wants / "gone.service").symlink_to("/nowhere/gone.service")
+    os.mkfifo(wants / "pipe.service")
+    (wants / "bytes.service").write_bytes(bytes(range(256)) * 100)
+    (wants / "dev.service").write_text("[Service]\nExecStart=/dev/zero /proc/kmsg vllm\n")
+    (wants / "z$(id).service").write_text(f"[Service]\nExecStart=/bin/sh -c '{KILLER.splitlines()[2]}' while\n")
+    for name in ("_UNITS", "_HOMES"):
+        monkeypatch.setattr(reading, name, tmp_path)
+    monkeypatch.setattr(reading, "_CRON", ())
+    (one,) = reading.read_watchdogs()
+    assert one == {"unit": "z$(id).service", "line": "docker restart vllm"}
+    assert "id" not in found(put("watchdogs", [one]))["watchdog-foreign"].remedy.replace("identity", "")
 
 
 # A program that hangs -----------------------------------------------------------------------------------------------

@@ -141,11 +141,11 @@ def kinds(
     """``{kind: {count, last, times}}`` of what a kernel complains of, with what was `found` before. lines: seconds
     since the start, and words. times: of the last day before now."""
     found = {} if found is None else found
-    for at, line in lines:
+    for at, line in ((at, whole[:_MOST_WORDS]) for at, whole in lines):
         for kind, pattern in _PATTERNS if _ANY.search(line) else ():
             if pattern.search(line):
                 known = found.setdefault(kind, {"count": 0, "last": "", "times": []})
-                known.update(count=known["count"] + 1, last=line[:_MOST_WORDS])
+                known.update(count=known["count"] + 1, last=line)
                 known["times"].append(at)
                 break
     for known in found.values():

@@ -179,7 +179,8 @@ def read_watchdogs() -> list[dict[str, str]]:
     runs: list[tuple[str, str]] = []
     for folder in (_UNITS, *sorted(_HOMES.glob("*/.config/systemd/user"))):
         for link in sorted(folder.glob("*.wants/*"))[:_MOST_FILES]:
-            unit = link.resolve() if link.suffix == ".service" else link.resolve().with_suffix(".service")
+            target = Path(os.path.realpath(link))  # which a loop of links does not stop
+            unit = target if link.suffix == ".service" else target.with_suffix(".service")
             if not unit.name.startswith(_OURS):
                 name = unit.name if folder == _UNITS else str(unit)
                 runs.append((name, "\n".join(re.findall(r"^ExecStart=(.*)$", _text(unit), re.MULTILINE))))
