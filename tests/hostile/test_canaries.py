@@ -13,7 +13,7 @@ from lab.fixtures import eventually
 from .conftest import HEADS, VERBOSE, Owner
 from .search import GROUP, HELD, places, secrets_of
 
-PLAYBOOKS = ("verify.yml", "drift.yml", "status.yml", "doctor.yml", "plan.yml")
+PLAYBOOKS = ("verify.yml", "drift.yml", "status.yml", "doctor.yml", "plan.yml", "gb10.fleet.publish")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -55,6 +55,8 @@ def test_no_secret_is_seen_outside_of_its_files(owner: Owner) -> None:
     owner.play("site.yml", "--check", *VERBOSE)
     assert [*owner.reports.rglob("*.json")]
 
+    # hosts whose secrets lie here are not published
+    assert "pull-secrets" in owner.outputs[-2] and not (owner.inventory / ".fleet" / "published").exists()
     assert {file.stem for file in owner.private_keys} == {"ca", *HEADS}
     assert places(owner, secrets_of(owner)) == []
     modes = fleet.root("spark-2", f"stat -c %a:%U {GROUP} {' '.join(HELD)}").split()

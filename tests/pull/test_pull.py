@@ -261,3 +261,15 @@ def test_a_changed_key_reaches_the_engine(site: Site) -> None:
     site.play("pull", "-l", "titan", "-e", json.dumps(site.where))
     assert site.pull("titan").startswith("pull: converged: ")
     assert "choices" in site.answers("titan", "on-titan")
+
+
+def test_no_secret_is_in_what_is_published(site: Site) -> None:
+    """Nor in what a host keeps of it and writes of it into its journal."""
+    made = [file for file in (site.folder / ".fleet").rglob("*") if file.is_file()]
+    keys = [file for file in made if file.parent.name == "keys" or file == site.folder / ".fleet" / "publisher" / "key"]
+    secrets = [file.read_bytes().strip() for file in keys]
+    assert len(keys) > len(site.hosts) - len(PAIR) and all(len(secret) >= 16 for secret in secrets)
+    of_host = f"journalctl -u gb10-pull.service -o cat --no-pager; cat {STATE}/*.json"
+    texts = [file.read_bytes() for file in site.published.rglob("*") if file.is_file()]
+    texts += [site.fleet.root(host, of_host).encode() for host in ("titan", *PAIR)]
+    assert not any(secret in text for secret in secrets for text in texts)
