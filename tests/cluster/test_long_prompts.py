@@ -27,6 +27,8 @@ PLUGIN = Path(__file__).with_name("slow_steps")
 CHUNK, PROMPT, CONTEXT = 128, 28_000, 32_768
 # Of so few steps, each of which takes minutes.
 SHORT = 6 * CHUNK
+# Ray is of groups: no lab of it for these.
+ALONE = pytest.mark.parametrize("real_group", [False], indirect=True, ids=["nnodes"])
 HOLD = f"docker exec {CONTAINER} touch /tmp/hold"
 # Docs: a hang is found within six minutes; and the time that it takes to end its containers, on a machine under load.
 FOUND_S = 360 + 60
@@ -69,8 +71,6 @@ def _place(group: Group, files: dict[str, dict[str, Any]]) -> None:
 @pytest.fixture
 def solos(real_group: Group, minutes: float, request: pytest.FixtureRequest) -> Iterator[Group]:
     """One service on each host. Its parameter: the prompt that takes `minutes`."""
-    if real_group.ray:
-        pytest.skip("Ray is of groups")
     alone = {"ranks": 1, "peers": [], "rendezvous": None, "adapter": None, "secret_file": None}
     written = _slow(real_group, 0, minutes, request.param, **alone)
     at = written["run"].index(real_group.image)
@@ -164,11 +164,13 @@ def _ended(group: Group, host: str, epoch: int) -> bool:
     return bool(seen["state"] == "ending" or seen["epoch"] > epoch)
 
 
+@ALONE
 @pytest.mark.parametrize("solos", [SHORT], indirect=True, ids=["few"])
 def test_steps_of_minutes(solos: Group, minutes: float) -> None:
     read_whole(solos, HOSTS, minutes, beside="", prompt=SHORT)
 
 
+@ALONE
 @pytest.mark.parametrize("solos", [PROMPT], indirect=True, ids=["many"])
 def test_on_one_host_alone_and_beside_others(solos: Group, minutes: float) -> None:
     read_whole(solos, HOSTS, minutes, beside=HOSTS[1])
