@@ -49,9 +49,8 @@ a file of the model is missing -> run site.yml, which brings files that are miss
    annot find any (?:model weights|.*safetensors)|could not find any model
    No (?:such file|safetensors).*(?:\.(?:safetensors|bin|gguf|pt)\b|adapter_config)
    \.(?:safetensors|bin|gguf)\W*(?:was |is )?(?:not found|No such file)|(?:split|shard).*(?:missing|not found)
-   weights were not initialized(?!.{0,40}'(?:visual|vision|audio|mtp))|[Ww]eight files|MissingWeight
-   invalid split|failed to open GGUF file
-   no file named .*(?:safetensors|bin)|[Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)
+   weights were not initialized(?!.{0,40}'(?:visual|vision|audio|mtp))|[Ww]eight files|MissingWeight|invalid split
+   failed to open GGUF file|no file named .*(?:safetensors|bin)|[Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)
    lora_adapter_init: failed to open|Does this file exist|No adapter found
 the model's folder is not there, or its config or tokenizer can't be read
 -> run site.yml, which brings files that are missing or damaged
@@ -61,8 +60,7 @@ the model's folder is not there, or its config or tokenizer can't be read
    (?:load|read|find|pars|convert|instantiat).*(?<!pre-)[Tt]okenizer(?!s? ?(?:class|Backend|\.ggml))
    did not match any variant|load image_processor|[Cc]an't load (?:the configuration|[\w ]+ for ')
    [Uu]nrecognized \w+ processor|EOF while parsing|(?<!requests\.exceptions\.JSONDecodeError: )Expecting value: line
-   config file exists|sentencepiece|tiktoken
-   model.*(?:path|folder|directory).*(?:not exist|not found)|Found 0 files
+   config file exists|sentencepiece|tiktoken|model.*(?:path|folder|directory).*(?:not exist|not found)|Found 0 files
 it asks the hub for a model, and does not reach it -> name models by what the recipe brings; site.yml fetches them
    LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg|gated repo
    (?:[Ee]rror|[Ff]ailed|[Uu]nable|[Cc]annot|[Cc]ould not) (?:to )?(?:be )?download|GatedRepo|RepositoryNotFound
@@ -208,9 +206,9 @@ the engine refuses a setting -> change it in the recipe, and run site.yml
    error: argument|while handling argument|invalid choice|validation error|must be|should be|is expected(?! to)
    \bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)|not supported|unsupported|[Ii]nvalid(?! or incomplete)
    cannot be(?! acce)|can't be|can not|only support|is required|incompatible|[Dd]oes not support
-   % \w*(?:tp|world|parallel)\w*_size\b|not allowed|has been removed|limit allowed|Do not set|[Cc]onflict|not match
-   mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory(?:$|.*cache))|not found|requires\b|n't exist
-   is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow|find the config
+   % \w*(?:tp|world|parallel)\w*_size\b|not allowed|has been removed|limit allowed|is not valid|Do not set|[Cc]onflict
+   not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory(?:$|.*cache))|not found|requires\b
+   n't exist|is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow|find the config
    is not enabled|arguments are required
 """
 
