@@ -38,7 +38,7 @@ KEY, CLIENT = "key-of-the-services-of-this-suite", "key-of-anna-in-this-suite"
 @contextmanager
 def load(owner: Owner, model: str) -> Iterator[list[dict[str, Any]]]:
     """Streams through the gateway as long as the block takes, every answer counted."""
-    ca = owner.folder / "ca.crt"
+    ca = owner.fleet.directory / "ca.crt"
     ca.write_text(owner.fleet.root("titan", "cat /usr/local/share/ca-certificates/gb10-fleet-*.crt"))
     words = [str(ROOT / "tests" / "lab" / "lab"), "-d", str(owner.fleet.directory), "net", "--", sys.executable]
     words += [str(word) for word in (LOAD, ca, "10.77.0.11", CLIENT, 2, 20, model)]

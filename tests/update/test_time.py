@@ -46,7 +46,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
         for name, text in (("services", f"{KEY}\n"), ("clients.yml", f"anna: {CLIENT}\n"), (".gitignore", "*\n")):
             (made.folder / "secrets" / name).write_text(text)
             (made.folder / "secrets" / name).chmod(0o600)
-        assert made.play("site.yml").returncode == 0
+        assert made.play("playbooks/site.yml").returncode == 0
         git(made.folder, "init", "-q")
         git(made.folder, "add", "-A")
         git(made.folder, "commit", "-q", "-m", "converged")
@@ -68,10 +68,10 @@ def test_git_alone_brings_everything_back(owner: Owner) -> None:
     identity = f"identity={owner.folder.parent / ESCROW}"
     with load(owner, "tiny") as tiny, load(owner, "pair") as pair:
         clone(owner, "second")
-        assert owner.play("site.yml", "--check").returncode != 0
+        assert owner.play("playbooks/site.yml", "--check").returncode != 0
         assert owner.play("playbooks/recover.yml", "-e", identity).returncode == 0
-        done = owner.play("site.yml")
-        assert done.returncode == 0 and "changed=0" in done.stdout and "recovered" not in done.stdout
+        done = owner.play("playbooks/site.yml")
+        assert done.returncode == 0 and not re.search(r"changed=[1-9]", done.stdout)
         assert (owner.folder / "secrets" / "clients.yml").read_text() == f"anna: {CLIENT}\n"
     served(tiny)
     served(pair)
@@ -86,22 +86,18 @@ def test_who_asks_why_is_answered(owner: Owner) -> None:
     with load(owner, "tiny") as tiny:
         eventually(lambda: len(tiny) > 2, "tiny answers")
         done = owner.play("playbooks/why.yml", "-e", "service=chat-a")
-    assert done.returncode == 0 and "[why-" in done.stdout
+    assert done.returncode == 0 and re.search(r"(?m)^\w.*\[[a-z-]+\]$", done.stdout)
     served(tiny)
 
 
 def test_hosts_bring_back_what_clients_need(owner: Owner) -> None:
     with load(owner, "tiny") as tiny:
         clone(owner, "third")
-        (owner.folder / ".fleet" / "escrow.age").unlink()
+        for name in ("escrow.age", "escrow.json"):
+            (owner.folder / ".fleet" / name).unlink()
         assert owner.play("playbooks/recover.yml").returncode == 0
         assert "anna: sha256:" in (owner.folder / "secrets" / "clients.yml").read_text().replace('"', "")
-        assert (
-            owner.play(
-                "site.yml", "-e", yaml.safe_dump({"fleet_escrow": []}, default_flow_style=True).strip()
-            ).returncode
-            == 0
-        )
+        assert owner.play("playbooks/site.yml").returncode == 0
     served(tiny)
     with load(owner, "tiny") as answers:
         eventually(lambda: len(answers) > 2, "the old client's key still opens the gateway")
@@ -132,7 +128,7 @@ def test_a_release_of_ours_is_a_rollout(owner: Owner, tmp_path: Path) -> None:
     with load(owner, "tiny") as tiny, load(owner, "pair") as pair:
         shown = owner.play("playbooks/upgrade.yml", "--check")
         assert shown.returncode == 0 and "no service restarts" in shown.stdout
-        assert owner.play("site.yml").returncode == 0
+        assert owner.play("playbooks/site.yml").returncode == 0
     served(tiny)
     served(pair)
     assert started(owner) == before, "a changed supervisor alone restarts nothing"
@@ -144,16 +140,16 @@ def test_a_release_of_ours_is_a_rollout(owner: Owner, tmp_path: Path) -> None:
         for name in ("chat-a", "chat-b", "pair"):
             assert owner.play("playbooks/rollout.yml", "-e", f"service={name}").returncode == 0
         moved = started(owner)
-        assert owner.play("site.yml").returncode == 0
+        assert owner.play("playbooks/site.yml").returncode == 0
     assert not {*moved.values()} & {*before.values()}
     assert started(owner) == moved, "what was rolled out does not restart again"
     served(tiny)
     served(pair)
 
     owner.root = ROOT
-    refused = owner.play("site.yml")
+    refused = owner.play("playbooks/site.yml")
     assert refused.returncode != 0 and "run-older" in refused.stdout and "9.2.0" in refused.stdout
-    assert owner.play("site.yml", "-e", "go_back=true").returncode == 0
+    assert owner.play("playbooks/site.yml", "-e", "go_back=true").returncode == 0
 
 
 def test_two_people_at_once(owner: Owner) -> None:
@@ -164,9 +160,10 @@ def test_two_people_at_once(owner: Owner) -> None:
         runs = []
         for slots in (2, 3):
             found = yaml.safe_load(before)
-            found["fleet_services"]["chat-a"]["workload"]["max_num_seqs"] = slots
+            chat = found["fleet_services"]["chat-a"]  # of which YAML's aliases share parts with others
+            found["fleet_services"]["chat-a"] = {**chat, "workload": {**chat["workload"], "max_num_seqs": slots}}
             declared.write_text(yaml.safe_dump(found))
-            runs.append(owner.begin("site.yml"))
+            runs.append(owner.begin("playbooks/site.yml"))
             eventually(lambda: owner.fleet.ok("titan", "test -s /run/gb10-fleet/lease.json"), "the first has begun")
         texts = [run.communicate()[0] for run in runs]
     print("\n".join(text[-3000:] for text in texts))
@@ -176,4 +173,4 @@ def test_two_people_at_once(owner: Owner) -> None:
     assert '"3"' in rank or "3" in rank
     served(pair)
     declared.write_text(before)
-    assert owner.play("site.yml").returncode == 0
+    assert owner.play("playbooks/site.yml").returncode == 0
