@@ -17,33 +17,10 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   plan:
-    description: The host's C(firewall) slice of the plan.
+    description: The C(state) and C(open), C(neighbours), C(meetings) of the host's C(firewall) slice of the plan,
+      C(Rules) in C(module_utils/_base/slice.py).
     type: dict
     required: true
-    suboptions:
-      state:
-        description:
-          - V(closed) except for the listed ports; V(limited), where only the listed ports are filtered; or V(open),
-            which removes the table.
-        type: str
-        choices: [closed, limited, open]
-        required: true
-      open:
-        description: "Ports for anybody or for some sources, each with C(port), C(protocol), C(from) and C(reason)."
-        type: list
-        elements: dict
-        required: true
-      neighbours:
-        description: Addresses that may reach every port, each with the C(interface) they come by, or null.
-        type: list
-        elements: dict
-        required: true
-      meetings:
-        description: Where ranks of this host listen, each with C(address) and C(port). Accounts of the host but root
-          get no connection there. If an address is null, the host also uses it for other things.
-        type: list
-        elements: dict
-        default: []
   confirm:
     description: Confirm what was loaded before. The action does that by itself, over a new connection.
     type: bool
@@ -77,24 +54,21 @@ from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils._base.findings import FleetError
+from ..module_utils._base.schema import check
+from ..module_utils._base.slice import Rules
+from ..module_utils._base.typed import spec_of
 from ..module_utils._host.netplan.ssh_session import session_port
 from ..module_utils._subjects.firewall import host
 from ..module_utils._subjects.firewall.ruleset import ruleset
 
-_PLAN = {
-    "state": {"type": "str", "choices": ["closed", "limited", "open"], "required": True},
-    "open": {"type": "list", "elements": "dict", "required": True},
-    "neighbours": {"type": "list", "elements": "dict", "required": True},
-    "meetings": {"type": "list", "elements": "dict", "default": []},
-}
-
 
 def main() -> None:
-    options = {
-        "plan": {"type": "dict", "required": True, "options": _PLAN},
-        "confirm": {"type": "bool", "default": False},
-    }
+    options = {"plan": {"type": "dict", "required": True}, "confirm": {"type": "bool", "default": False}}
     module = AnsibleModule(argument_spec=options, supports_check_mode=True)
+    module.params["plan"], findings = check(spec_of(Rules), module.params["plan"], "plan")
+    if findings:
+        module.fail_json(msg=str(FleetError(*findings)))
     try:
         with contextlib.nullcontext() if module.check_mode else host.alone():
             module.exit_json(**_converge(module))

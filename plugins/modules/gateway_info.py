@@ -32,17 +32,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 gateway:
-  description:
-    - C(unit), C(unread) (files that changed since it read them), C(servers) (by model and service C(up), C(status),
-      C(running) and C(waiting)), C(why), where they could not be read, and C(holds), by model why its requests wait.
-      C(address) is whether this host has the floating address, C(twins) are MAC addresses of other machines that also
-      have it. C(problems) are sentences with their remedies. V(null) on a host that is no gateway.
+  description: The form C(gateway) of data/forms/verify.yml; V(null) on a host that is no gateway.
   returned: always
   type: dict
 clients:
-  description:
-    - Each client with C(client), C(unit), C(health) (C(answers) where all is well, else C(no answer), or what its unit
-      is) and C(problems), which are sentences with their remedies.
+  description: Each client, with C(health), C(answers) where all is well, and C(problems), sentences with remedies.
   returned: always
   type: list
   elements: dict

@@ -46,13 +46,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 state:
-  description: The reading. C(memory_bytes) has C(total) and C(available). C(paths) maps each asked path to
-    C(exists), C(free_bytes), C(filesystem) and C(weights_bytes), the size in a checkpoint's index there.
-    C(listening) has the TCP listeners with C(port), C(local), C(process) and C(container). C(driver) is NVIDIA's.
-    C(our_units) has our units with the C(inventory) that wrote each, the C(ranks) of its service, and C(unproved) after
-    a cut-off rollout. Without O(ask), C(containers) has the running containers with C(name) and C(ports), and
-    C(images) maps each asked reference to its identity (layers and config). With O(ask), files, settings, versions,
-    units, images, containers, models and the fabric are each a part.
+  description: The reading. C(module_utils/_base/reading.py) names its parts with their types, C(State). Without O(ask)
+    it has memory, paths, listeners, our units, and the containers and images that were asked for.
   returned: always
   type: dict
 compared:

@@ -27,27 +27,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ranks:
-  description:
-    - The rank of each service, with C(service), C(rank), C(ranks), C(unit), C(supervisor) (the supervisor's status, as
-      docs/explanation/architecture.md lists it), C(definition) of its file, C(wanted), the plan's, C(memory) of the
-      host, and C(docker), whether it runs there.
-    - C(health) is one word, C(serving) where all is well; C(problems) are sentences with their remedies.
+  description: The rank of each service here, by the form C(ranks) of data/forms/verify.yml. C(health) is one word,
+    C(serving) where all is well; C(problems) are sentences with their remedies.
   returned: always
   type: list
   elements: dict
-frozen:
-  description: Sentences on units of ours on this host that run and do nothing.
-  returned: always
-  type: list
-  elements: str
-lease:
-  description: The person who changes the host now; empty if there is none.
-  returned: always
-  type: dict
-ansible_stats:
-  description: The part of it that ansible-runner and AWX keep as artifacts of the run, below C(gb10_fleet).
-  returned: success
-  type: dict
+frozen: {description: Sentences on our units here that run and do nothing., returned: always, type: list, elements: str}
+lease: {description: The person who changes the host now; empty if there is none., returned: always, type: dict}
+ansible_stats: {description: The part of it that ansible-runner and AWX keep., returned: success, type: dict}
 """
 
 from functools import partial

@@ -29,37 +29,18 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-unit:
-  description: Of the unit C(active), C(sub), C(result), C(restarts), C(invocation), C(started), a day, and C(drop_ins).
-  returned: always
-  type: dict
+unit: {description: The unit's state., returned: always, type: dict}
 supervisor:
-  description: The supervisor's state, as docs/explanation/architecture.md lists it; V(null) if there is none yet.
+  description: The supervisor's state, as docs/explanation/architecture.md lists it; V(null) if there is none yet. All
+    other keys are as the form C(service) of data/forms/verify.yml has them.
   returned: always
   type: dict
-health:
-  description: C(status) and C(text) of C(/health); status 0 when nothing answered.
-  returned: always
-  type: dict
-reply:
-  description: C(ok), C(answer), C(fingerprint) and C(error) of the request; V(null) while not healthy.
-  returned: always
-  type: dict
-unanswered:
-  description: The C(proof.questions) that a serving service failed, each with its result instead; may be empty.
-  returned: always
-  type: str
+health: {description: The answer of C(/health); status 0 when nothing answered., returned: always, type: dict}
+reply: {description: What the request gave; V(null) while not healthy., returned: always, type: dict}
+unanswered: {description: The questions that a serving service failed., returned: always, type: str}
 memory_total_bytes: {description: The host's memory., returned: always, type: int}
-starts:
-  description: Its last starts, of a service that serves, with C(began), C(seconds), C(caches) and C(phases).
-  returned: always
-  type: list
-  elements: dict
-boot_log:
-  description: The last lines of this start's journal that match C(proof.boot_lines); empty if that is left out.
-  returned: always
-  type: list
-  elements: str
+starts: {description: Its last starts by phase., returned: always, type: list, elements: dict}
+boot_log: {description: Lines of this start about memory., returned: always, type: list, elements: str}
 log_tail: {description: The last lines of this start's journal., returned: always, type: list, elements: str}
 """
 

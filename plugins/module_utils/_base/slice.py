@@ -195,11 +195,14 @@ class Meeting(TypedDict):
 
 
 class Rules(TypedDict):
-    state: str
+    """state: closed but for ``open``; limited, where only these ports are filtered; or open, without rules. neighbours:
+    who may reach every port. meetings: where ranks of this host listen, which root alone reaches."""
+
+    state: Annotated[str, Limits(choices=["closed", "limited", "open"])]
     open: list[Opening]
     neighbours: list[Neighbour]
-    meetings: list[Meeting]
-    shut: list[int]
+    meetings: Annotated[list[Meeting], Limits(default=[])]
+    shut: Annotated[list[int], Limits(default=[])]
 
 
 class FirewallSlice(Rules):
