@@ -33,7 +33,7 @@ QUESTION = re.compile(rb"(?:nowhere\):|\[yes\]|for all:|BECOME password:) ")
 AFTER_S = 1.5
 LIMIT_S = 600
 LINES, COLUMNS = 25, 118
-PACKAGE = ["cli", "data", "docs", "galaxy.yml", "inventories", "meta", "playbooks", "plugins", "roles"]
+PACKAGE = ["cli", "data", "docs", "extensions", "galaxy.yml", "inventories", "meta", "playbooks", "plugins", "roles"]
 PLATFORMS = ["manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x86_64"]
 PYTHON = ["--python-version", "3.13", "--implementation", "cp", "--abi", "cp313", "--abi", "abi3", "--abi", "none"]
 

@@ -18,7 +18,7 @@ PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
 # what an owner types daily; everything else goes by its collection name
 SHIMS = {"site.yml", "cluster-tp2.yml", "plan.yml", "drift.yml", "verify.yml", "status.yml", "doctor.yml"}
 NO_PLAYBOOKS = {"galaxy.yml", "execution-environment.yml", "ansible-navigator.yml"}
-CONTENT = ("meta", "plugins", "roles", "playbooks", "data", "recipes", "docs", "inventories/example")
+CONTENT = ("meta", "plugins", "roles", "playbooks", "data", "recipes", "docs", "inventories/example", "extensions/eda")
 AT_THE_TOP = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"}
 
 
