@@ -118,6 +118,7 @@ def test_who_only_reports_others_ended_nobody() -> None:
         entry("nginx.service", "stopped worker 99"),
         "no JSON",
         json.dumps({"MESSAGE": [1, 2]}),
+        json.dumps({"MESSAGE": "killed 4711", "SYSLOG_IDENTIFIER": ["sudo", "doas"], "_SYSTEMD_UNIT": {"a": 1}}),
     ]
     assert who(journal, status=1, known=True) == ""
     assert who(journal, status=1) == ""

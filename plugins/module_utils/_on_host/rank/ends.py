@@ -116,11 +116,12 @@ def _entries(journal: str) -> Iterator[tuple[str, str]]:
     for line in journal.splitlines():
         try:
             entry = json.loads(line)
-            text, program = entry["MESSAGE"], entry.get("SYSLOG_IDENTIFIER", "")
+            text, program = entry["MESSAGE"], str(entry.get("SYSLOG_IDENTIFIER", ""))
+            who = program if program in _COMMANDS else entry.get("_SYSTEMD_UNIT") or program
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
-        if isinstance(text, str):
-            yield program if program in _COMMANDS else entry.get("_SYSTEMD_UNIT") or program, text
+        if isinstance(text, str) and isinstance(who, str):
+            yield who, text
 
 
 def _is_about(text: str, names: Collection[str], pids: Collection[int]) -> bool:
