@@ -254,6 +254,14 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
     assert "pair: clients send the key in /site/pair.key" in text
     asked = 'ask it yourself: curl -H "Authorization: Bearer $(cat /site/pair.key)" http://spark-2:8000/v1/models'
     assert text.count("curl") == 1 and asked in text
+    decode = {"what": "decode", "value": 61.4, "conditions": "1 request"}
+    planned |= {
+        "speed": {"alone": {"decode": 66.2}},
+        "measured": [decode, {**decode, "conditions": "8 requests", "value": 300}],
+    }
+    with_speed = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {})
+    wanted = "pair: tokens a second of one request: about 66 are forecast, others report 61; gb10.fleet.ask shows yours"
+    assert wanted in with_speed.splitlines() and "tokens a second" not in text
     # of a rank that serves all the same; one that does not stops its host, and is named by that
     assert text.split("\n\n")[-1].startswith("spark-2: pair, rank 0: a rollout was cut off")
     # nothing happened to a service whose run was refused

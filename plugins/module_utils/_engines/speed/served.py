@@ -141,6 +141,12 @@ def least_share(speed: ServiceSpeed, accepted_known: bool) -> float:
     return min(shares) / (spans()["guessed_acceptance"][0] if guessed else 1)
 
 
+def reported_decode(service: Mapping[str, Any]) -> float:
+    """The tokens a second that others report of one request; the largest, 0 where nobody does."""
+    decodes = (item for item in service.get("measured", ()) if item["what"] == "decode")
+    return max((item["value"] for item in decodes if item["conditions"].startswith("1 request")), default=0)
+
+
 def drafts_that_cost(service: str, speed: ServiceSpeed | None) -> Iterator[Finding]:
     """A hint where a benchmark has shown that fewer drafts are accepted than pay."""
     if speed is None or not speed["own"] or not speed["pays"]:

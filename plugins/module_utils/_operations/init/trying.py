@@ -11,6 +11,7 @@ from ..._base.findings import did_you_mean, finding_of
 from ..._base.plan import Plan
 from ..._base.sizes import size
 from ..._engines.recipes.recipe import Library, Recipe
+from ..._engines.speed.served import reported_decode
 from ..._plan.fleet import plan_fleet
 from .adopt import changes
 from .decide import Host, Proposal, settings_of
@@ -166,11 +167,7 @@ def _errors(plan: Plan) -> list[Any]:
 
 def spoken(plan: Plan) -> float | None:
     """The tokens a second that others report of one request; the largest, None where nobody does."""
-    measured = [item for service in plan["services"].values() for item in service["measured"]]
-    speeds = [
-        item["value"] for item in measured if item["what"] == "decode" and item["conditions"].startswith("1 request")
-    ]
-    return max(speeds, default=None)
+    return max((speed for one in plan["services"].values() if (speed := reported_decode(one))), default=None)
 
 
 def running_words(running: Iterable[Service], inventory: str) -> Iterator[str]:

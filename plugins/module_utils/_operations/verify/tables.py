@@ -22,7 +22,7 @@ from ..._base.report import table
 from ..._base.sizes import duration, size
 from ..._base.slice import ExampleRequest, ServiceSlice
 from ..._base.subject import PreflightContext
-from ..._engines.speed.served import expected_total
+from ..._engines.speed.served import expected_total, reported_decode
 from ..._engines.starts import is_current, last_words, slow_start
 from ..._subjects.health.subject import HEALTH
 from ..._subjects.system.next_boot import judged
@@ -80,6 +80,7 @@ def end_table(
             if proof and here["tls"] and here["tls"]["ca"] and not front:
                 answers.append(f"{name}: clients trust the CA in {here['tls']['ca']}")
             if proof and proof["answer"]:
+                answers += _speeds(name, service)
                 command = command or (_gateway_curl(front) if front else _curl(service, here))
             if proof:
                 answers += [
@@ -98,6 +99,14 @@ def end_table(
     answers += [f"ask it yourself: {command}"] if command else []
     parts = (table(_few(rows, "state")), "\n".join(answers), _wrapped(_paragraphs(plan, problems)))
     return "\n\n".join(part for part in parts if part)
+
+
+def _speeds(name: str, service: Mapping[str, Any]) -> Iterator[str]:
+    speed, others = service.get("speed"), reported_decode(service)
+    words = [f"about {speed['alone']['decode']:.0f} are forecast"] if speed else []
+    words += [f"others report {others:.0f}"] if others else []
+    if words:
+        yield f"{name}: tokens a second of one request: {', '.join(words)}; gb10.fleet.ask shows yours"
 
 
 def _gateway_curl(gateway: GatewayPlan) -> str:
