@@ -270,6 +270,8 @@ def deepseek_v41(config: dict[str, Any], flags: dict[str, Any], vllm: Any) -> di
 
 
 FAMILIES = {
+    **dict.fromkeys(("Ernie4_5ForCausalLM", "Ernie4_5_MoeForCausalLM", "Gemma3ForCausalLM", "Glm4ForCausalLM"), plain),
+    **dict.fromkeys(("MixtralForCausalLM", "Qwen2MoeForCausalLM"), plain),
     "Cohere2MoeForCausalLM": plain,
     "Cohere2VisionForConditionalGeneration": plain,
     "DeepseekV41ForCausalLM": deepseek_v41,

@@ -292,9 +292,21 @@ def test_tiny_model_of_the_lab() -> None:
 
 # Read as another architecture that has cases: its class is around that one's, or the same (vllm 0.32.0,
 # vllm/model_executor/models/registry.py, and what gemma4_mm.py, gemma4_unified.py, nano_nemotron_vl.py, minimax_m3,
-# step3p7.py and adapters.py build their language model of).
+# qwen2_vl.py, glm4_1v.py, glm_ocr.py, dots_ocr.py, internvl.py, jina_vl.py, voxtral.py, paddleocr_vl.py, step3p7.py and adapters.py build their language model of).
 ALIKE = {
     "DeepseekV4ForConditionalGeneration": "DeepseekV4ForCausalLM",
+    "DotsOCRForCausalLM": "Qwen2ForCausalLM",
+    "Gemma3ForConditionalGeneration": "Gemma3ForCausalLM",
+    "Glm4vForConditionalGeneration": "Glm4ForCausalLM",
+    "Glm4vMoeForConditionalGeneration": "Glm4MoeForCausalLM",
+    "GlmOcrForConditionalGeneration": "Glm4ForCausalLM",
+    "InternVLChatModel": "Qwen2ForCausalLM",
+    "JinaVLForRanking": "Qwen2ForCausalLM",
+    "Ministral3ForCausalLM": "MistralForCausalLM",
+    "PaddleOCRVLForConditionalGeneration": "Ernie4_5ForCausalLM",
+    "Qwen2VLForConditionalGeneration": "Qwen2ForCausalLM",
+    "Qwen2_5_VLForConditionalGeneration": "Qwen2ForCausalLM",
+    "VoxtralForConditionalGeneration": "LlamaForCausalLM",
     "Glm5NextForCausalLM": "Glm5NextForConditionalGeneration",
     "Qwen4ExpForCausalLM": "Qwen4ExpForConditionalGeneration",
     "Gemma4ForCausalLM": "Gemma4ForConditionalGeneration",

@@ -127,7 +127,11 @@ def _lines(recipe: RecipeData, checkpoint: Checkpoint, config: str | None) -> It
     yield "image:"
     for key in ("reference", "digest", "family", "release"):
         known = facts()["image" if recipe["engine"] == DEFAULT else "llama_cpp_image"][key]
-        reason = known["reason"] if known["value"] == image[key] else "the first release that has this architecture"
+        reason = (
+            known["reason"]
+            if known["value"] == image[key]
+            else "the first release with this architecture, or the first whose cache is sized"
+        )
         yield f"  {key}: {_word(image[key])}  # {reason}"
     yield "flags:" if recipe["flags"] else "flags: {}"
     for key, value in recipe["flags"].items():

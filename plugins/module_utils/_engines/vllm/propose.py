@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base import worded
-from ..._base.findings import Finding
+from ..._base.findings import Finding, FleetError
 from ..._base.gb10 import fact
 from ..._facts.models.checkpoint import Checkpoint
 from ..._facts.models.config import ConfigJson
@@ -14,6 +14,7 @@ from ..._facts.models.purpose import CHAT, POOLING, TASKS, TRANSCRIBE
 from ..interface import Proposal
 from .catalogue.releases import Catalogue, classes_of, load
 from .catalogue.version import parse
+from .kv import kv_for_service
 
 # By the end of its architecture's name, where the hub says no task.
 _ENDINGS = {"ForSequenceClassification": "classify", "Model": "embed", "ForMaskedLM": "embed", "ForRetrieval": "embed"}
@@ -38,7 +39,7 @@ def propose(
         written |= {"quant_method": "modelopt", "quant_algo": algorithm}
     model = model_of(written, repository)
     kind = _kind(checkpoint, config)
-    image, unknown = _image(config.architecture, load(), f"model {repository}")
+    image, unknown = _image(config, load(), f"model {repository}")
     values = {**_form(model, kind), **_length(config, kind), **_cache(checkpoint), **_draft(model, checkpoint, kind)}
     if own := own_code(checkpoint["config"], knows=not unknown):
         unknown = []
@@ -77,6 +78,8 @@ def _kind(checkpoint: Checkpoint, config: ConfigJson) -> str:
     architecture = str(config.architecture or "")
     if any(part in architecture for part in _TRANSCRIBES):
         return TRANSCRIBE
+    if architecture.endswith("ForRanking") or "rerank" in checkpoint["repository"].lower():
+        return "rerank"
     if checkpoint["task"] in TASKS:
         return TASKS[checkpoint["task"]]
     if checkpoint["library"] == "sentence-transformers":
@@ -86,8 +89,10 @@ def _kind(checkpoint: Checkpoint, config: ConfigJson) -> str:
     return next((kind for ending, kind in _ENDINGS.items() if architecture.endswith(ending)), CHAT)
 
 
-def _image(architecture: str | None, catalogue: Catalogue, place: str) -> tuple[dict[str, Any], list[Finding]]:
-    """The image that is known to run on a GB10, or the first release's that has the architecture."""
+def _image(config: ConfigJson, catalogue: Catalogue, place: str) -> tuple[dict[str, Any], list[Finding]]:
+    """The image that is known to run on a GB10; or, of later releases with the architecture, the first's whose cache
+    the plan can size, else the first's."""
+    architecture = config.architecture
     known = {key: fact("image", key) for key in ("reference", "digest", "family", "release")}
     if architecture is None:
         return known, [worded.error("model-architecture/image", place)]
@@ -98,7 +103,8 @@ def _image(architecture: str | None, catalogue: Catalogue, place: str) -> tuple[
     if known["release"] in releases:
         return known, []
     if releases:
-        first = next((release for release in releases if _later(release, known["release"])), releases[-1])
+        later = [release for release in releases if _later(release, known["release"])] or releases[-1:]
+        first = next((release for release in later if _is_sized(config, release)), later[0])
         found = f"{architecture}, which vLLM {known['release']} does not have; vLLM {first} does"
         return {"reference": f"vllm/vllm-openai:v{first}", "digest": None, "family": "upstream", "release": first}, [
             worded.warning("model-image", place, found=found, reference=known["reference"])
@@ -112,6 +118,14 @@ def _image(architecture: str | None, catalogue: Catalogue, place: str) -> tuple[
             last_release=catalogue.releases[-1],
         )
     ]
+
+
+def _is_sized(config: ConfigJson, release: str) -> bool:
+    try:
+        kv_for_service(config.values, {}, release)
+    except FleetError:
+        return False
+    return True
 
 
 def _later(text: str, other: str) -> bool:

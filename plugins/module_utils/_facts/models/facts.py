@@ -19,7 +19,7 @@ DATA = Path(__file__).resolve().parents[4] / "data" / "vllm_models.yml"
 _ALIASES: Mapping[str, tuple[str, ...]] = data_table("model_aliases")
 # Keys that only models with such layers have; Qwen3.5 has a mamba_ssm_dtype without any Mamba layer.
 _MAMBA = ("mamba_num_heads", "mamba_n_heads", "mamba_d_state", "ssm_state_size", "hybrid_override_pattern")
-_TRANSCRIBES = r"Whisper|Moonshine|\w*(ASR|Asr)For"
+_TRANSCRIBES = r"Whisper|Moonshine|Voxtral|\w*(ASR|Asr)For"
 _LINEAR = ("linear_num_value_heads", "linear_conv_kernel_dim")
 
 

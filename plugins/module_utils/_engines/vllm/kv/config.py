@@ -322,6 +322,12 @@ def _gpt_oss(text: Text, architecture: str) -> Model:
     return _laguna(text, architecture, ("sliding_attention", "full_attention"))
 
 
+def _gemma3(text: Text, architecture: str) -> Model:
+    """Five sliding layers and a full one in turn, where config.json does not name them."""
+    every = text.value("sliding_window_pattern", {"type": "int", "min": 1, "max": 4096}, 6)
+    return _laguna(text, architecture, ("sliding_attention",) * (every - 1) + ("full_attention",))
+
+
 def _step3p5(text: Text, architecture: str) -> Model:
     """Full and sliding layers by their names, which may be followed by those of the prediction layers."""
     full = _heads(text, kv_heads="num_attention_groups" if text.has("num_attention_groups") else "num_key_value_heads")
@@ -485,6 +491,16 @@ def _state_dtype(text: Text, key: str) -> str | None:
 
 
 Reader = Callable[[Text, str], Model]
+# Full attention in every layer of the language model, since 0.11.
+_PLAIN = (
+    *("DotsOCRForCausalLM", "Ernie4_5ForCausalLM", "Ernie4_5_MoeForCausalLM", "Glm4ForCausalLM"),
+    *("Glm4MoeForCausalLM", "Glm4vForConditionalGeneration", "Glm4vMoeForConditionalGeneration", "InternVLChatModel"),
+    *("JinaVLForRanking", "LlamaForCausalLM", "LlamaForSequenceClassification", "LlamaModel"),
+    *("Mistral3ForConditionalGeneration", "MixtralForCausalLM", "Qwen2ForCausalLM", "Qwen2ForSequenceClassification"),
+    *("Qwen2Model", "Qwen2MoeForCausalLM", "Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"),
+    *("Qwen3ForCausalLM", "Qwen3ForSequenceClassification", "Qwen3Model", "Qwen3MoeForCausalLM"),
+    *("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration", "VoxtralForConditionalGeneration"),
+)
 # Architecture: vLLM's first release with it (vllm/model_executor/models/registry.py), and its reader.
 # Hosts run this file, and have nothing of data/: these tables stay here.
 _FAMILIES: dict[str, tuple[str, Reader]] = {
@@ -495,50 +511,42 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "DeepseekV4ForCausalLM": ("0.20", _deepseek_v4),
     "DeepseekV4ForConditionalGeneration": ("0.30", _deepseek_v4),
     "DiffusionGemmaForBlockDiffusion": ("0.24", _gemma4),
+    "Gemma3ForCausalLM": ("0.11", _gemma3),
+    "Gemma3ForConditionalGeneration": ("0.11", _gemma3),
     "Gemma4ForCausalLM": ("0.19", _gemma4),
     "Gemma4ForConditionalGeneration": ("0.19", _gemma4),
     "Gemma4UnifiedForConditionalGeneration": ("0.23", _gemma4),
-    "Glm4MoeForCausalLM": ("0.11", _plain),
     "Glm4MoeLiteForCausalLM": ("0.15", _latent),
     "Glm5NextForCausalLM": ("0.30", _glm_next),
     "Glm5NextForConditionalGeneration": ("0.30", _glm_next),
     "GlmMoeDsaForCausalLM": ("0.16", _sparse_latent),
+    "GlmOcrForConditionalGeneration": ("0.16", _plain),
     "GptOssForCausalLM": ("0.11", _gpt_oss),
     "InklingForCausalLM": ("0.28", _inkling),
     "InklingForConditionalGeneration": ("0.28", _inkling),
     "LagunaForCausalLM": ("0.21", _laguna),
-    "LlamaForCausalLM": ("0.11", _plain),
-    "LlamaForSequenceClassification": ("0.11", _plain),
-    "LlamaModel": ("0.11", _plain),
     "MiMoV2FlashForCausalLM": ("0.14", _mimo_v2),
     "MiMoV2ForCausalLM": ("0.21", _mimo_v2),
     "MiniMaxM2ForCausalLM": ("0.11.1", _plain),
     "MiniMaxM3SparseForCausalLM": ("0.24", _minimax_m3),
     "MiniMaxM3SparseForConditionalGeneration": ("0.24", _minimax_m3),
-    "Mistral3ForConditionalGeneration": ("0.11", _plain),
+    "Ministral3ForCausalLM": ("0.20", _mistral),
     "MistralForCausalLM": ("0.11", _mistral),
     "MistralLarge3ForCausalLM": ("0.12", _latent),
     "MuseGlimmerForConditionalGeneration": ("0.28", _laguna),
     "NemotronHForCausalLM": ("0.11", _nemotron_h),
     "NemotronH_Nano_Omni_Reasoning_V3": ("0.20", _nemotron_h),
     "NemotronH_Nano_VL_V2": ("0.11", _nemotron_h),
-    "Qwen2ForCausalLM": ("0.11", _plain),
-    "Qwen2ForSequenceClassification": ("0.11", _plain),
-    "Qwen2Model": ("0.11", _plain),
-    "Qwen3ForCausalLM": ("0.11", _plain),
-    "Qwen3ForSequenceClassification": ("0.11", _plain),
-    "Qwen3Model": ("0.11", _plain),
-    "Qwen3MoeForCausalLM": ("0.11", _plain),
+    "PaddleOCRVLForConditionalGeneration": ("0.11.1", _plain),
     "Qwen3NextForCausalLM": ("0.11", _qwen_hybrid),
-    "Qwen3VLForConditionalGeneration": ("0.11", _plain),
     "Qwen3VLForSequenceClassification": ("0.14", _plain),
-    "Qwen3VLMoeForConditionalGeneration": ("0.11", _plain),
     "Qwen3_5ForConditionalGeneration": ("0.17", _qwen_hybrid),
     "Qwen3_5MoeForConditionalGeneration": ("0.17", _qwen_hybrid),
     "Qwen4ExpForCausalLM": ("0.29", _qwen_sparse),
     "Qwen4ExpForConditionalGeneration": ("0.29", _qwen_sparse),
     "Step3p5ForCausalLM": ("0.15.1", _step3p5),
     "Step3p7ForConditionalGeneration": ("0.23", _step3p5),
+    **dict.fromkeys(_PLAIN, ("0.11", _plain)),
 }
 
 # Encoders, which keep nothing of a token (vllm/model_executor/models, with EncoderOnlyAttention).
@@ -555,7 +563,8 @@ _ENCODERS = (
 def keeps_nothing(config: Mapping[str, object]) -> bool:
     """Whether a model has no KV cache: an encoder, or a decoder whose config.json has it attend both ways."""
     file = ConfigJson(config)
-    return file.architecture in _ENCODERS or file.text.get("is_causal") is False
+    both_ways = file.text.get("is_causal") is False or file.text.get("use_bidirectional_attention") is True
+    return file.architecture in _ENCODERS or both_ways
 
 
 def read_drafter(config: object, place: str) -> tuple[Attention, ...]:
