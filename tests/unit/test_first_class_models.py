@@ -73,7 +73,7 @@ def test_a_large_reader_of_pages_takes_a_small_pool_too() -> None:
 
 
 def test_its_owner_gives_it_another_pool() -> None:
-    known = {MODEL: checkpoint(GEMMA, weights_bytes=1 << 30, task="sentence-similarity")}
+    known = {MODEL: checkpoint(WHISPER, weights_bytes=1 << 30, task="automatic-speech-recognition")}
     plan = planned(one(workload={"pool": "2GiB"}), known)
     assert plan["services"]["chat"]["kv"]["bytes"] == 2 * GIB
     assert planned(one(workload={"pool": "rest"}), known)["services"]["chat"]["kv"]["bytes"] > 80 * GIB

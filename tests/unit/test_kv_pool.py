@@ -292,7 +292,7 @@ def test_tiny_model_of_the_lab() -> None:
 
 # Read as another architecture that has cases: its class is around that one's, or the same (vllm 0.32.0,
 # vllm/model_executor/models/registry.py, and what gemma4_mm.py, gemma4_unified.py, nano_nemotron_vl.py, minimax_m3,
-# qwen2_vl.py, glm4_1v.py, glm_ocr.py, dots_ocr.py, internvl.py, jina_vl.py, voxtral.py, paddleocr_vl.py, step3p7.py and adapters.py build their language model of).
+# step3p7.py, adapters.py and the files of pictures and sound below build their language model of).
 ALIKE = {
     "DeepseekV4ForConditionalGeneration": "DeepseekV4ForCausalLM",
     "DotsOCRForCausalLM": "Qwen2ForCausalLM",
