@@ -31,7 +31,7 @@ def test_they_are_28() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_is_planned_or_says_why_not(name: str) -> None:
+def test_a_name_is_planned_or_refused_with_a_remedy(name: str) -> None:
     row = NAMES[name]
     hosts = row.get("hosts", 1)
     more = {"trust": row["trust"]} if "trust" in row else {}
