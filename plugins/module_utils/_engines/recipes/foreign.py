@@ -136,9 +136,7 @@ def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[
     _take_planned(flags, name, findings)
     _take_variables(flags, name, findings)
     findings += _mods(theirs["mods"], name)
-    recipe = {
-        "name": name,
-        "summary": _summary(theirs, repository),
+    return _recipe(theirs, name, project, repository) | {
         "kind": _kind(flags, repository),
         "host_counts": ranks,
         "model": model,
@@ -146,20 +144,22 @@ def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[
         "flags": flags,
         "env": _environment(theirs["env"], ENGINE, name, findings),
         "memory": memory,
-        "status": _status(theirs, project),
-        "sources": [f"{project}, {name}"],
     }
-    return recipe
 
 
-def _status(theirs: Mapping[str, Any], project: str) -> dict[str, Any]:
-    return {
+def _recipe(theirs: Mapping[str, Any], name: str, project: str, repository: str) -> dict[str, Any]:
+    """What a recipe of any engine has."""
+    described = theirs.get("description") or theirs.get("metadata", {}).get("description") or theirs.get("name")
+    words = " ".join(str(described or repository).split()).rstrip("\\ ") or repository
+    status = {
         "state": "reported",
         "by": theirs["validated"].get("by") or f"the author of {project}'s recipe",
         "when": theirs["validated"].get("when"),
         "hardware": "DGX Spark, as its author says",
         "note": "imported; nothing of it was run by us",
     }
+    summary = one_line(textwrap.shorten(words, _MOST_SUMMARY, placeholder=" ..."))
+    return {"name": name, "summary": summary, "status": status, "sources": [f"{project}, {name}"]}
 
 
 def _of_catalogued(
@@ -183,9 +183,7 @@ def _of_catalogued(
         model = {"repository": found.repository} | _revision(theirs, found.repository, found.flags, name, findings)
     else:
         model = _model(theirs, found.repository, found.flags, name, findings, engine)
-    return {
-        "name": name,
-        "summary": _summary(theirs, found.repository),
+    return _recipe(theirs, name, project, found.repository) | {
         "engine": engine.spec.name,
         "kind": found.kind,
         "host_counts": found.host_counts,
@@ -193,15 +191,7 @@ def _of_catalogued(
         "image": {key: value for key, value in image.items() if key != "entrypoint"},
         "flags": found.flags,
         "env": _environment(theirs["env"], engine.spec, name, findings),
-        "status": _status(theirs, project),
-        "sources": [f"{project}, {name}"],
     }
-
-
-def _summary(theirs: Mapping[str, Any], repository: str) -> str:
-    described = theirs.get("description") or theirs.get("metadata", {}).get("description") or theirs.get("name")
-    words = " ".join(str(described or repository).split()).rstrip("\\ ") or repository
-    return one_line(textwrap.shorten(words, _MOST_SUMMARY, placeholder=" ..."))
 
 
 def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> tuple[str | None, dict[str, Any]]:
@@ -303,11 +293,7 @@ def _take_files(flags: dict[str, object], name: str, findings: list[Finding]) ->
             flags[flag] = f"{{model_path}}/{file}"
         elif not written.startswith("/"):
             flags.pop(flag)
-            remedy = (
-                f"put {file} into overlays/ of your recipe folder, and write flags {flag}: /overlays/{file} and an "
-            )
-            remedy += f"overlay {{target: /overlays/{file}, file: {file}, reason: ..., source: ...}}"
-            findings.append(worded.warning("import-file", f"{name}.command", remedy=remedy, flag=flag, file=file))
+            findings.append(worded.warning("import-file", f"{name}.command", flag=flag, file=file))
 
 
 def _memory_wish(flags: Mapping[str, object], project: str, name: str) -> dict[str, Any]:
@@ -367,9 +353,7 @@ def _model(
 ) -> dict[str, Any]:
     model: dict[str, Any] = {"repository": repository, "config": config_name(repository)}
     if model["config"] is None:
-        remedy = f"ansible-playbook gb10.fleet.recipe_new -e model={repository} reads it: name it in model.config"
-        found = "the model's shape is not known, so that no KV pool can be planned"
-        findings.append(hint("import-config", f"{name}.model", found=found, expected="its config.json", remedy=remedy))
+        findings.append(worded.hint("import-config/shape", f"{name}.model", repository=repository))
     model |= _revision(theirs, repository, flags, name, findings)
     written = str(flags.get("quantization") or theirs.get("metadata", {}).get("quantization") or "").lower()
     if written in MODEL["options"]["quantization"]["choices"]:

@@ -52,7 +52,7 @@ def served(theirs: Mapping[str, Any], command: list[str] | None, name: str) -> S
     if file is None:
         wanted = f"{size} of {repository}" if size else repository
         found.findings.append(worded.warning("import-gguf", f"{name}.model", wanted=wanted))
-    found.findings.append(worded.hint("import-config", f"{name}.model"))
+    found.findings.append(worded.hint("import-config/file", f"{name}.model"))
     found.findings += take_planned(flags, _SPEC, name, ("hf-repo", "hf-file", "model"))
     return found
 
