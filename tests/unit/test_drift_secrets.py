@@ -167,7 +167,8 @@ def test_ranks_share_their_secret(head: bytes | None, worker: bytes | None, foun
     pair = {"name": "pair", "hosts": ["spark-2", "spark-3"], "secret": {"path": path, "head": "spark-2"}}
     solo = {"name": "solo", "hosts": ["titan"], "secret": None}
     slices = {"spark-2": [pair], "spark-3": [pair], "titan": [solo]}
-    plan = {"services": {"pair": {}, "solo": {}}, "hosts": {name: {"services": own} for name, own in slices.items()}}
+    services = {one["name"]: {"hosts": one["hosts"]} for one in (pair, solo)}
+    plan = {"services": services, "hosts": {name: {"services": own} for name, own in slices.items()}}
     contents = {"spark-2": head, "spark-3": worker, "titan": None}
     states = {
         name: {"files": {path: {"kind": "file", "salted": salted(content, salt)} if content is not None else {}}}
