@@ -229,9 +229,9 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def play(clone: Path, command: str) -> tuple[int, str]:
+def play(clone: Path, command: str, **own: str) -> tuple[int, str]:
     words = [str(Path(sys.executable).with_name("ansible-playbook")), *shlex.split(command)[1:]]
-    environment = {**os.environ, "COLUMNS": "10000", "ANSIBLE_NOCOLOR": "1"}
+    environment = {**os.environ, "COLUMNS": "10000", "ANSIBLE_NOCOLOR": "1", **own}
     done = subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -265,6 +265,24 @@ def test_the_printed_line_writes_a_recipe_for_others(clone: Path) -> None:
     recipe, findings = import_recipe(theirs, "mine")
     assert recipe is not None, [one.sentence() for one in findings]
     assert play(clone, TO_SHARE)[0] == 2
+
+
+def test_the_printed_lines_hold_where_the_collection_is_installed(tmp_path: Path) -> None:
+    """In a folder of an owner's, by the collection's names, without the clone's ansible.cfg."""
+    installed, mine = tmp_path / "installed" / "ansible_collections" / "gb10" / "fleet", tmp_path / "mine"
+    installed.mkdir(parents=True)
+    for entry in CLONE.iterdir():
+        if entry.name not in ("ansible.cfg", "collections", "inventories", "tests") and not entry.name.startswith("."):
+            (installed / entry.name).symlink_to(entry)
+    recipes = mine / "inventories" / "site" / "recipes"
+    mine.mkdir()
+    (mine / "qwen3-coder-next-fp8.yaml").write_text(THEIRS)
+    for line in (PRINTED, TO_SHARE):
+        by_name = re.sub(r"playbooks/(\w+)\.yml", r"gb10.fleet.\1", line)
+        code, output = play(mine, by_name, ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "installed"))
+        assert code == 0, output
+        (recipes / "mine.yml").write_text((recipes / "qwen3-coder-next-fp8.yml").read_text("utf-8"))
+    assert (mine / "shared" / "mine.sparkrun.yaml").is_file()
 
 
 @pytest.mark.parametrize(
