@@ -246,6 +246,7 @@ EXCEPTIONS = {
     f"{UTIL}/_engines/recipes/formats.py": "recipes of others, which vLLM serves",
     f"{UTIL}/_subjects/system/subject.py": "images that are known to fail, data/vllm_images.yml",
     f"{UTIL}/_base/staging.py": "an example of a line",
+    f"{UTIL}/_plan/trust.py": "modules of vLLM, which are no code of others",
     f"{UTIL}/_host/netplan/judge.py": "the project that wrote a host's netplan file",
     f"{UTIL}/_stores/weights/cache.py": "who reads the cache",
     "plugins/action/plan.py": "loads the filters, one of which is vLLM's flags",
