@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from ..._base import worded
 from ..._base.findings import Finding
@@ -52,12 +52,19 @@ def later_form(path: str, kept: str) -> Iterator[Finding]:
         yield worded.error("run-older/kept", path, form=one_line(kept), ours=FORM)
 
 
-def upgrade(plan: Plan, release: str, states: Mapping[str, State], reasons: Mapping[str, Sequence[str]]) -> str:
-    """The page of what a release does: to each host, and which services restart. states: by host. reasons: to converge
-    it, of `unconverged`."""
+def upgrade(
+    plan: Plan,
+    release: str,
+    states: Mapping[str, State],
+    reasons: Mapping[str, Sequence[str]],
+    compared: Mapping[str, Mapping[str, Any]],
+) -> str:
+    """The page of what a release does: to each host, and which services restart. states, compared: by host, of its
+    preflight. reasons: to converge it, of `unconverged`."""
     lines, moved = [], dict[str, str]()
     for host, state in sorted(states.items()):
-        was, count = one_line((state["last_run"] or {}).get("release") or "unknown"), len(reasons.get(host, ()))
+        last = (compared[host]["state"]["last_run"] if host in compared else None) or {}
+        was, count = one_line(last.get("release") or "unknown"), len(reasons.get(host, ()))
         brings = f"site.yml brings {count} differences" if count else "it is as declared"
         lines.append(f"{host}: converged by release {was}, this one is {release}; {brings}")
         found = (one for one in obstacles(host, plan["hosts"][host], state) if one.rule == "service-restarts")
