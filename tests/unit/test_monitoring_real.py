@@ -86,6 +86,12 @@ ALERTS{alertname="Gb10Drift",alertstate="firing"} 1
 """
 
 
+# `show stat` of a gateway: what of it is read.
+OF_HAPROXY = """# pxname,svname,qcur,qtime,act,dreq,hrsp_1xx,hrsp_2xx,hrsp_3xx,hrsp_4xx,hrsp_5xx
+chat,BACKEND,0,3,2,1,0,40,0,1,2
+"""
+
+
 class Shown(BaseHTTPRequestHandler):
     """A host at /metrics, below /v1 a service that asks for its key, and one whose metrics have no end."""
 
@@ -111,6 +117,8 @@ class Shown(BaseHTTPRequestHandler):
                 *textfile.of_service(CHAT, STATUS | {"tokens_per_s": 12, "ready_s": 61.5}, time.time()),
                 *textfile.of_starts(CHAT, {"starts": [{"phases": {"weights": 40.5}}]}),
                 *textfile.of_drift({"nights": [night]}),
+                *textfile.of_gateway(OF_HAPROXY, ["chat"]),
+                textfile.Sample("gb10_gateway_certificate_ends_timestamp_seconds", 4e9),
                 textfile.Sample("gb10_memory_floor_bytes", 6e9),
                 textfile.Sample("gb10_memory_guard_bytes", 3e9),
                 textfile.Sample("gb10_fabric_link", 1, {"device": "enp1s0f0np0"}),
