@@ -39,7 +39,8 @@ _BEFORE_CHANGES = re.compile(r"/roles/preflight/|/tasks/preflight\.yml")
 _REFUSING = ("gb10.fleet.findings", "gb10.fleet.rollout")
 # They show what they found by themselves; what stops a benchmark says nothing of the service.
 _OWN_TABLES = {"gb10.fleet.ask", "gb10.fleet.doctor", "gb10.fleet.bench", "gb10.fleet.publish"}
-_STATUS, _WHY = re.compile(r"/playbooks/status\.yml"), re.compile(r"/playbooks/why\.yml")
+_STATUS = re.compile(r"/playbooks/status\.yml")
+_WHY = re.compile(r"/playbooks/why\.yml")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carries no types
