@@ -99,7 +99,7 @@ def explain(rule: Rule) -> str:
     pages = [_documents() / name for name in ("findings.md", "rules.md")]
     rows = [line for page in pages for line in page.read_text("utf-8").splitlines() if _is_row_of(rule, line)]
     if not rows:
-        raise RefusedError(f"no rule is called {rule}; the name stands in brackets at the end of a finding")
+        raise RefusedError(f"the reference has no row of {rule}; the finding with this name says all that is known")
     return "\n".join(["rule | found | expected | remedy, or check | severity | meaning", *rows])
 
 

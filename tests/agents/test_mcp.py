@@ -86,12 +86,12 @@ def propose(text: str, file: str = FLEET, reason: str = "more room") -> tuple[st
 
 
 def test_it_looks(ask: Ask) -> None:
-    tools, answers = ask(("plan", {}), ("inventory", {}), ("explain", {"rule": "rank-missing"}))
+    tools, answers = ask(("plan", {}), ("inventory", {}), ("explain", {"rule": "build-unpinned"}))
     assert [name for name, is_read_only in tools if not is_read_only] == ["propose"]
     assert [is_error for is_error, _ in answers] == [False] * 3
     assert "no findings" in answers[0][1] and answers[0][1].endswith("exit code 0")
     assert "fleet_services: {}" in answers[1][1] and "canary" not in answers[1][1] and "linked" not in answers[1][1]
-    assert "rank-missing" in answers[2][1]
+    assert "build-unpinned" in answers[2][1]
 
 
 def test_a_proposal_is_a_diff_that_a_person_applies(ask: Ask, mine: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_proposal_is_a_diff_that_a_person_applies(ask: Ask, mine: Path) -> Non
         (("drift", {"host": "all,!titan"}), "pattern"),
         (("status", {"service": "x -e a=b"}), "pattern"),
         (("why", {"service": "{{ 1 }}"}), "pattern"),
-        (("explain", {"rule": "nobody-knows-it"}), "no rule is called"),
+        (("explain", {"rule": "nobody-knows-it"}), "has no row of"),
     ],
 )
 def test_all_else_is_refused(ask: Ask, mine: Path, call: tuple[str, dict[str, Any]], words: str) -> None:

@@ -18,10 +18,10 @@ from urllib.parse import quote
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import console, dashboards
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import recordings
 from fabric.fleet import FabricFleet
 from testinfra.host import Host
+from unit.monitoring_queries import of_dashboards, of_page
 
 testinfra_hosts = ["ssh://spark-2"]
 pytestmark = pytest.mark.story
@@ -62,10 +62,11 @@ def test_everything_runs_as_nobody_in_particular(host: Host) -> None:
 
 
 def test_every_query_of_dashboards_rules_and_page_has_an_answer(host: Host) -> None:
-    # The lab's adapter counts no bytes of RDMA, its engine drafts no tokens, and nothing here has verified a start.
-    without = ("infiniband", "spec_decode", "start_phase")
+    # The lab's adapter counts no bytes of RDMA, its engine drafts no tokens, nothing here has verified a start, and no
+    # gateway runs.
+    without = ("infiniband", "spec_decode", "start_phase", "gb10_gateway")
     recorded = recordings([ENGINES["vllm"].spec.series])
-    exprs = [*dashboards.queries(recorded), *console.queries(recorded), *recorded.values()]
+    exprs = [*of_dashboards(recorded), *of_page(recorded), *recorded.values()]
     assert missing(host, [expr for expr in exprs if not any(word in expr for word in without)]) == []
 
 
