@@ -36,8 +36,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.clients.kinds
     IN_CERTIFICATES,
     IN_SETTINGS,
     KINDS,
+    gateway_secret,
+    own_secret,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.clients.subject import secret_text
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import clients_map
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import Pair, authority, issued, new_key
 from lab.base import cache_directory
@@ -198,7 +199,8 @@ class House:
                 place = data if Path(path).name == "config.yaml" else settings
                 (place / Path(path).name).write_text(_elsewhere(text, folders))
         for one in client["secrets"]:
-            (settings / Path(one["path"]).name).write_text(secret_text(one, Path(one["source"]).read_text()))
+            rendered = gateway_secret(one["kind"], one["key"]) if one["key"] else own_secret(one["kind"])
+            (settings / Path(one["path"]).name).write_text(rendered(Path(one["source"]).read_text()))
         environment = {variable: _elsewhere(value, folders) for variable, value in given.items()}
         own = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(data), keeps: str(data)}
         self._run(name, ["sh", str(settings / "start")], own | environment)
