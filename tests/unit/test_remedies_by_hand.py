@@ -391,6 +391,8 @@ BY_HAND = [
         "model": {"source": {"host": "titan"}}},
                           ("fleet_services", "pair"): GONE}, "another source", {(*S, "model"): {"source": "hub"}}),
     # Memory
+    Row("kv-fit", {(*S, "workload"): {"max_model_len": 32768, "pool": "1MiB"}}, "give the KV cache",
+        {(*S, "workload"): {"max_model_len": 32768, "pool": "least", "max_num_seqs": 8}}),
     Row("memory-does-not-fit", {(*S, "workload"): {"max_model_len": 262144, "max_num_seqs": 512, "pool": "least"}},
         "max_num_seqs", {(*S, "workload"): {"max_model_len": 32768, "max_num_seqs": 8}}),
     Row("memory-utilization-too-low", {(*S, "flags"): {"gpu-memory-utilization": 0.05}}, "", {(*S, "flags"): GONE}),

@@ -230,7 +230,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = re.sub(r"[\s_]+", "-", word.strip()).lower()
     # a model of another size is none that was meant
-    alike = [name for name in names if {*_SIZES.findall(near)} <= {*_SIZES.findall(name)}]
+    alike = [name for name in names if {*_SIZES.findall(near)} <= {*_SIZES.findall(name.lower())}]
     close = difflib.get_close_matches(word, alike, n=1, cutoff=0.6) or difflib.get_close_matches(near, alike, n=1)
     # all that was written, in a longer name
     parts = near.split("-")
