@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.errors import AnsibleAction
@@ -39,7 +38,7 @@ def clean() -> None:
         display.display = functools.partial(_cleaned, display.display)
 
 
-def _cleaned(write: Callable[..., None], msg: object, *how: Any, **named: Any) -> None:
+def _cleaned(write: Callable[..., None], msg: object, *how: object, **named: object) -> None:
     if isinstance(msg, str):
         lines = msg.replace("\r\n", "\n").split("\n")
         msg = "\n".join(line if line.isprintable() else _COLOURED.sub(_plain, line) for line in lines)

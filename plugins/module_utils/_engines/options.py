@@ -85,7 +85,7 @@ def as_json(releases: Mapping[str, Release[Option]]) -> str:
     return '{"releases": {\n' + ",\n".join(lines) + "\n}}\n"
 
 
-def _read(row: Mapping[str, Any]) -> dict[str, Any]:
+def _read(row: Mapping[str, object]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
 
 

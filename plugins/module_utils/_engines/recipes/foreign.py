@@ -367,7 +367,7 @@ def _model(
     return model
 
 
-def _drafter_of_theirs(flags: Mapping[str, Any], name: str) -> Iterator[Finding]:
+def _drafter_of_theirs(flags: Mapping[str, object], name: str) -> Iterator[Finding]:
     """A drafter by a folder on its author's machine: a known one of that name, from the hub."""
     speculation = flags.get("speculative-config")
     asked = speculation if isinstance(speculation, dict) else {}

@@ -38,7 +38,7 @@ def why(
     return "\n".join([first, *(f"  also: {other}" for other in dict.fromkeys(others))])
 
 
-def _not_serving(name: str, hosts: Sequence[str], mine: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+def _not_serving(name: str, hosts: Sequence[str], mine: Mapping[str, Mapping[str, object]]) -> Iterator[Finding]:
     for number, host in enumerate(hosts):
         health = mine[host]["health"] if host in mine else "not read"
         if health != SERVING:
@@ -81,7 +81,7 @@ def _at_gateway(plan: Plan, name: str, gateways: Mapping[str, Mapping[str, Any] 
 
 
 def _load(
-    plan: Plan, name: str, head: Mapping[str, Any], counts: Sequence[Mapping[str, float] | None]
+    plan: Plan, name: str, head: Mapping[str, float | None], counts: Sequence[Mapping[str, float] | None]
 ) -> Iterator[Finding]:
     """What the engine itself shows: a full pool, a queue, prompts, and the rate beside the forecast."""
     place, speed = Place(service=name), plan["services"][name]["speed"]
