@@ -12,7 +12,6 @@ from .declared import GatewayDeclared, url
 from .reading import ADDRESS_CONFIG, BODIES_CONFIG, CONFIG, HOLDS, MODELS_MAP
 from .units import units
 
-CERTIFICATE = f"{layout.GATEWAY}/tls.crt"
 CLIENTS = f"{layout.GATEWAY}/clients.map"
 # A key in HAProxy's map: a map's value is the rest of its line, which `json_query` reads.
 KEY_FORM = 'key {"key": %s}\n'
@@ -32,7 +31,7 @@ def gateway_slice(
     say whether they serve. proof: what is asked of it.
     """
     # HAProxy finds the key beside the certificate
-    tls, key = gateway["tls"], f"{CERTIFICATE}.key"
+    tls, key = gateway["tls"], f"{layout.GATEWAY_CERTIFICATE}.key"
     texts = units(inventory, floats=gateway["address"] is not None)
     written = {f"{layout.UNITS}/{name}": text for name, text in texts.items()} | {
         CONFIG: haproxy.config(gateway, offered),
@@ -59,7 +58,7 @@ def gateway_slice(
             if backend.key
         ],
         "tls": {
-            "certificate": {"source": tls["certificate"], "path": CERTIFICATE},
+            "certificate": {"source": tls["certificate"], "path": layout.GATEWAY_CERTIFICATE},
             "key": {"source": tls["key"], "path": key},
             "ca": tls["ca"],
             "names": tls["names"],
@@ -73,7 +72,7 @@ def gateway_slice(
         "proof": {
             "port": gateway["port"],
             "name": gateway["name"],
-            "certificate": CERTIFICATE,
+            "certificate": layout.GATEWAY_CERTIFICATE,
             "ca": layout.trusted_ca(inventory) if tls["ca"] else None,
             "names": tls["names"],
             "models": [name for backend in offered for name in backend.names],

@@ -19,7 +19,6 @@ CONFIG = f"{layout.GATEWAY}/haproxy.cfg"
 BODIES_CONFIG = f"{layout.GATEWAY}/bodies.cfg"
 ADDRESS_CONFIG = f"{layout.GATEWAY}/address.conf"
 MODELS_MAP = f"{layout.GATEWAY}/models.map"
-SOCKET = f"{layout.GATEWAY_STATUS}/admin.sock"
 # By backend, why its requests wait: empty, and filled in the running gateway alone.
 HOLDS = f"{layout.GATEWAY}/holds.map"
 PROGRAM = "/usr/sbin/haproxy"
@@ -39,7 +38,7 @@ def read_gateway(files: Iterable[str]) -> dict[str, Any]:
     try:
         servers, why = servers_of(ask("show stat")), ""
     except (OSError, ValueError) as error:
-        servers, why = None, f"{SOCKET}: {error}"
+        servers, why = None, f"{layout.GATEWAY_SOCKET}: {error}"
     try:
         holds = holds_of(ask(f"show map {HOLDS}"))
     except (OSError, ValueError):
@@ -116,7 +115,7 @@ def ask(command: str) -> str:
     """HAProxy's answer to a command at its own socket, which root alone can open."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_PATIENCE_S)
-        connection.connect(SOCKET)
+        connection.connect(layout.GATEWAY_SOCKET)
         connection.sendall(f"{command}\n".encode())
         answer = b""
         while part := connection.recv(1 << 16):

@@ -42,8 +42,8 @@ def shown_slice(slice_: Slice, guard_bytes: int, inventory: str) -> MonitoringPa
         "paths": [layout.STATE],
         "drift": f"{layout.STATE}/drift/history.json",
         "gateway": {
-            "socket": f"{layout.GATEWAY_STATUS}/admin.sock",
-            "certificate": f"{layout.GATEWAY}/tls.crt",
+            "socket": layout.GATEWAY_SOCKET,
+            "certificate": layout.GATEWAY_CERTIFICATE,
             "services": sorted(gateway["servers"]),
         }
         if gateway
