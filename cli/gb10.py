@@ -170,6 +170,11 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
+def screen() -> dict[str, str]:
+    """The variables with which Ansible writes a short screen."""
+    return _SCREEN | (_MAC if sys.platform == "darwin" else {})
+
+
 def _run(words: Sequence[str]) -> int:
     try:
         typed = line(words, Path.cwd(), os.environ)
@@ -178,9 +183,8 @@ def _run(words: Sequence[str]) -> int:
         print(problem, file=sys.stderr)
         return 5
     print(f"$ {shlex.join(['ansible-playbook', *typed])}", flush=True)
-    own = _SCREEN | (_MAC if sys.platform == "darwin" else {})
     command = [sys.executable, "-m", "ansible", "playbook", *typed]
-    environment = {**own, **os.environ}
+    environment = {**screen(), **os.environ}
     if sys.platform == "win32":
         print("gb10 needs Linux, macOS or WSL: Ansible has no controller on Windows", file=sys.stderr)
         return 5

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
+import gb10
 import yaml
 
 try:
@@ -183,8 +184,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _documents() -> Path:
-    """docs/reference of the collection, beside this program or in a checkout."""
-    roots = [Path(__file__).resolve().parents[1], *(Path(root) / "ansible_collections/gb10/fleet" for root in sys.path)]
+    """docs/reference of a checkout, or of the collection that `gb10` finds."""
+    roots = [root for root in (Path(__file__).resolve().parents[1], gb10.collection()) if root]
     return next(root / "docs/reference" for root in roots if (root / "docs/reference/findings.md").is_file())
 
 
@@ -202,14 +203,13 @@ def _limit(host: str) -> list[str]:
 
 def _run(playbook: str, folder: Path, *options: Sequence[str]) -> str:
     words = ["-i", str(folder), f"gb10.fleet.{playbook}", *(word for option in options for word in option)]
-    own = {"ANSIBLE_STDOUT_CALLBACK": "gb10.fleet.brief", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "0"}
     command = [sys.executable, "-m", "ansible", "playbook", *words]
     try:
         ended = subprocess.run(
             command,
             check=False,
             cwd=folder.parent,
-            env={**os.environ, **own},
+            env={**os.environ, **gb10.screen(), "ANSIBLE_NOCOLOR": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
