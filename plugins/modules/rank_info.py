@@ -44,7 +44,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._base import layout
 from ..module_utils._host.probe.parts import UnreadableError
-from ..module_utils._operations.verify.ranks import frozen, health, problems, read_ranks
+from ..module_utils._operations.verify.service import idle_units, read_ranks
 from ..module_utils._subjects.services.reading import read_last_run
 
 
@@ -56,12 +56,8 @@ def main() -> None:
         ranks = read_ranks(partial(module.run_command, handle_exceptions=False), module.params["services"])
     except (OSError, ValueError, UnreadableError) as error:
         module.fail_json(msg=f"the ranks of this host can't be read: {error}")
-    judged = [
-        {**rank, "health": health(rank), "problems": [problem.sentence() for problem in problems(rank)]}
-        for rank in ranks
-    ]
-    words = [each.sentence() for each in frozen()]
-    module.exit_json(changed=False, ranks=judged, frozen=words, lease=read_last_run(Path(layout.LEASE)))
+    lease = read_last_run(Path(layout.LEASE))
+    module.exit_json(changed=False, ranks=ranks, frozen=idle_units(), lease=lease)
 
 
 if __name__ == "__main__":

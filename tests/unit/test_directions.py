@@ -118,7 +118,6 @@ IO = {
     "_subjects/fabric/reading.py": "reads /sys",
     "_subjects/firewall/host.py": "reads and writes the host's rules",
     "_operations/verify/asked.py": "asks an endpoint, word by word",
-    "_operations/verify/ranks.py": "reads the supervisors' files",
     "_operations/verify/service.py": "reads the supervisors' files",
     "_operations/verify/starts.py": "reads what a host keeps of starts",
     "_subjects/firewall/reading.py": "reads the host's rules",

@@ -34,7 +34,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import service_starts
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull import published
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import ranks
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import service
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.ranks import CONVERGED
 from ansible_collections.gb10.fleet.plugins.plugin_utils import _publisher
 from drift_fleet import planned
@@ -547,11 +547,11 @@ def test_a_host_without_a_readable_report_is_named(tmp_path: Path, monkeypatch: 
     """The report was a folder, and status had no problem."""
     monkeypatch.setattr(layout, "PULL_REPORT", str(tmp_path / "report.json"))
     monkeypatch.setattr(layout, "PULL_ENABLED", str(tmp_path / "enabled"))
-    assert ranks._last_pull() is None
+    assert service._last_pull() is None
     (tmp_path / "enabled").touch()
     (tmp_path / "report.json").mkdir()
     found = {"outcome": "unknown", "why": f"no report in {tmp_path}/report.json", "at": "its last try"}
-    assert ranks._last_pull() == found
+    assert service._last_pull() == found
 
 
 class Cut(BaseHTTPRequestHandler):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.ranks import frozen, health, problems
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import supervisor_status
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import idle_units, supervisor_status
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
     Stopped,
     end_table,
@@ -316,7 +316,7 @@ def test_a_unit_that_runs_and_does_nothing_is_named(
         (units / unit).mkdir(parents=True, exist_ok=True)
     (units / "gb10-gateway.service" / "cgroup.events").write_text(f"populated 1\n{events}\n")
     (tmp_path / "proc" / "11").mkdir()  # it has just ended
-    found = [*frozen(str(tmp_path / "proc"), str(tmp_path / "groups"))]
+    found = [*frozen(idle_units(str(tmp_path / "proc"), str(tmp_path / "groups")))]
     assert [finding.place for finding in found] == ["unit gb10-gateway.service"] * seen
     both = {(host, "pair"): rank() for host in ("spark-2", "spark-3")}
     text = status_table(PLAN, ["pair"], both, {}, frozen={"spark-2": [each.sentence() for each in found]})

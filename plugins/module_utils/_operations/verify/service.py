@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading one service on its host: the unit, the boot log, and one real request through its own endpoint."""
+"""Reading services on their host: units, boot logs, ranks, and one real request through an endpoint of its own."""
 
+import contextlib
 import json
 import os
 import re
@@ -13,17 +14,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..._base import layout
 from ..._host.probe.parts import Run
+from ..._host.probe.system import memory_bytes
 from ..._on_host.rank.client import Reply, fetch, trusting
 from ..._on_host.rank.endpoint import judged
 from ..._on_host.rank.listener import stranger
+from ..._subjects.services.reading import read_taken_back
 from ..._subjects.tls.clients_view import refused_at
-from .starts import read_starts
+from .starts import read_kept, read_starts
 
 _UNIT_FIELDS = (
     *("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp"),
     "DropInPaths",
 )
+DOCKER = "docker.service"
+_OUR_UNIT = re.compile(r"^\d+:[^:]*:(\S*/(gb10-[^/\s]+\.service))$", re.MULTILINE)
 _REQUEST_S = 120
 _SILENT_S = 60.0
 
@@ -171,3 +177,61 @@ def read_service(run: Run, service: Mapping[str, Any], key: str) -> dict[str, An
         "log": boot_log(run, service["unit"], state["invocation"]),
         "starts": read_starts(run, service["unit"], service["rows"], proof["starts"]["path"]) if serves else [],
     }
+
+
+def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rank of each of ``hosts.<host>.services`` with what its host says of it.
+
+    unit: as systemd says. supervisor: what `supervisor_status` finds. definition: of the file that it goes by; wanted:
+    the plan's. starts: the last ones that a head's host keeps. endpoint: how that file says a head is reached, None of
+    the others. unproved: a rollout that was cut off keeps what it went by before. taken_back: what a rollout has of it.
+    memory: the host's.
+    docker: whether its unit is active.
+    """
+    docker = unit_state(run, DOCKER)["active"] == "active"
+    memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
+    pull = _last_pull()
+    return [
+        {
+            "service": service["name"],
+            "rank": service["rank"],
+            "ranks": service["ranks"],
+            "memory_floor_bytes": service["memory_floor_bytes"],
+            "unit": unit_state(run, service["unit"]),
+            "supervisor": supervisor_status(service["status_file"]),
+            **{key: (document(service["rank_file"]) or {}).get(key) for key in ("definition", "endpoint")},
+            "unproved": Path(layout.way_back_index(service["name"])).exists(),
+            "taken_back": read_taken_back(service["name"]),
+            "wanted": service["definition"],
+            "memory": memory,
+            "starts": read_kept(service["proof"]["starts"]["path"]) if service.get("proof") else [],
+            "docker": docker,
+            "pull": pull,
+        }
+        for service in services
+    ]
+
+
+def _last_pull() -> dict[str, str] | None:
+    """How the last try of a host that fetches its slice ended; None of any other host."""
+    reported = document(layout.PULL_REPORT)
+    if reported is None and Path(layout.PULL_ENABLED).exists():
+        reported = {"outcome": "unknown", "why": f"no report in {layout.PULL_REPORT}", "at": "its last try"}
+    return {key: str(reported.get(key)) for key in ("outcome", "why", "at")} if reported else None
+
+
+def idle_units(processes: str = "/proc", groups: str = "/sys/fs/cgroup") -> list[str]:
+    """Units of ours that run and do nothing: a process of theirs is stopped by a signal, or systemd has frozen them."""
+    held = set()
+    for folder in Path(processes).glob("[0-9]*"):
+        if unit := _OUR_UNIT.search(_text_of(folder / "cgroup")):
+            events = _text_of(Path(f"{groups}{unit[1]}", "cgroup.events"))
+            if "\nState:\tT" in _text_of(folder / "status") or "frozen 1" in events:
+                held.add(unit[2])
+    return sorted(held)
+
+
+def _text_of(file: Path) -> str:
+    with contextlib.suppress(OSError):
+        return file.read_text("utf-8", "replace")
+    return ""
