@@ -334,3 +334,10 @@ def test_what_bears_without_a_package_evaluates_no_type_of_it() -> None:
     texts = {path: path.read_text("utf-8") for path in UTILS.parent.rglob("*.py")}
     lacking = [path for path, text in texts.items() if missing.search(text) and "import annotations" not in text]
     assert lacking == []
+
+
+def test_the_architecture_names_each_package() -> None:
+    """Their `__init__.py` are empty, as Ansible wants them: Ansible sends each to hosts with what is imported."""
+    page = (UTILS.parents[1] / "docs" / "explanation" / "architecture.md").read_text("utf-8")
+    packages = {str(file.parent.relative_to(UTILS)) for file in UTILS.glob("*/**/__init__.py")}
+    assert {package for package in packages if f"`{package}`" not in page} == set()
