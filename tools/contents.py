@@ -80,7 +80,39 @@ def recipes() -> str:
     for recipe in found:
         hosts = " or ".join(map(str, recipe.get("host_counts", [1])))
         rows.append(f"| {recipe['name']} | {recipe['summary']} | {hosts} | {_known(recipe['status'], newest)} |")
+    table = yaml.safe_load((ROOT / "data" / "models_without.yml").read_text("utf-8"))
+    parts = [part for recipe in found for part in (recipe["model"], recipe["model"].get("draft") or {})]
+    named = {part.get("config") for part in parts}
+    shapes = {
+        path.stem
+        for path in (ROOT / "recipes" / "configs").glob("*.json")
+        if path.stem not in named and not any(recipe["name"].startswith(path.stem) for recipe in found)
+    }
+    unnamed = {name: table["sized"][name] for name in sorted(shapes) if not re.search("-(dflash2?|dspark)$", name)}
+    sized = [[row["model"], name, row["why"]] for name, row in unnamed.items()]
+    missing = [[one["model"], one["missing"]] for one in table["not_sized"]]
+    rows += ["", *_WITHOUT, *_table(["model", "shapes", "why no recipe"], sized), ""]
+    rows += [*_NOT_SIZED, *_table(["model", "what is missing"], missing)]
     return "\n".join(["", *rows, "", ""])
+
+
+_WITHOUT = [
+    "## Without a recipe, with a known KV pool",
+    "",
+    "`model: organisation/name` serves them; the plan sizes their cache by the shapes in `recipes/configs`.",
+    "",
+]
+_NOT_SIZED = [
+    "## Not sized",
+    "",
+    "The plan says so (`kv-unknown`, or that no vLLM has the architecture), and sizes them after a first boot",
+    "([kv-sizing.md](../explanation/kv-sizing.md)).",
+    "",
+]
+
+
+def _table(heading: list[str], rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (heading, ["---"] * len(heading), *rows)]
 
 
 def findings() -> str:

@@ -398,6 +398,10 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{PLAIN} --data-parallel-size 2"),
         serve(f"{PLAIN} --data-parallel-size 2 --data-parallel-size-local 1 --data-parallel-address 10.0.0.1"),
     ),
+    "X39": (
+        serve(f"{PLAIN} --load-format b12x", container={"security-opt": ["no-new-privileges"]}),
+        serve(f"{PLAIN} --load-format b12x", container={"security-opt": ["no-new-privileges", "seccomp=unconfined"]}),
+    ),
     "R141": (serve(PLAIN, "0.11.0", group=PAIR), serve(f"{PLAIN} --enforce-eager", "0.11.0", group=PAIR)),
     "R142": (
         serve(f"{PLAIN} --async-scheduling --distributed-executor-backend ray", "0.20.2"),
@@ -607,6 +611,8 @@ MORE: list[tuple[str, Launch]] = [
     ("X36", serve("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8 --linear-backend auto", "0.27.1")),
     ("X31", serve(f"{QWEN36} --enable-eplb -tp 2", group=PAIR)),
     ("X38", serve(f"{PLAIN} --data-parallel-size-local 2")),
+    ("X39", serve(PLAIN, container={}, env={"VLLM_PLE_TABLE_MEMORY": "disk"})),
+    ("X39", serve(f"{PLAIN} --engram-config '{{\"table_memory\": \"disk\"}}'", container={})),
     (
         "X31",
         serve(f"{QWEN36} --enable-expert-parallel -tp 2 --eplb-config '{{\"num_redundant_experts\": 8}}'", group=PAIR),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB
+from unit.kv_cases import config
 from unit.test_any_model import MODEL, QWEN, SMALL, checkpoint, one, planned
 
 GEMMA = {
@@ -145,3 +146,25 @@ def test_a_build_of_others_may_load_more() -> None:
     image = {"reference": "me/vllm-exl3:1", "family": "custom", "release": "0.33.0"}
     form = {"quantization_config": {"quant_method": "exl3", "bits": 3.0}}
     assert rules(planned(one(image=image), {MODEL: checkpoint({**SMALL, **form})}))["X23"] == "warning"
+
+
+def test_a_table_on_the_disk_is_a_line() -> None:
+    image = {"reference": "me/mine:1", "family": "custom", "release": "0.30.0"}
+    lines = flash_next(image=image, env={"VLLM_PLE_TABLE_MEMORY": "disk"})["hosts"]["host-1"]["memory"]["chat"]
+    assert (lines["on_disk"]["expected"], lines["on_disk"]["high"]) == (0, 0)
+    assert "47.7 GiB" in lines["on_disk"]["source"]
+    assert "on_disk" not in flash_next(2)["hosts"]["host-1"]["memory"]["chat"]
+
+
+@pytest.mark.parametrize("table", ["disk", "ram"])
+def test_engram_tables_stay_on_the_disk_by_an_option(table: str) -> None:
+    name, whole, tables = "deepseek-ai/DeepSeek-V4.1-Flash", 510313353565, 202758032400
+    known = {name: checkpoint(config("deepseek-v4.1-flash"), name, weights_bytes=whole)}
+    flags = {"engram-config": {"cpu_offload": False, "table_memory": table}}
+    image = {"reference": "me/mine:1", "family": "custom", "release": "0.33.0"}
+    service = one(name, 4, flags=flags, image=image)
+    plan = planned(service, known, 4)
+    lines, found = plan["hosts"]["host-1"]["memory"]["chat"], rules(plan)
+    assert found["memory-table-on-disk"] == ("hint" if table == "disk" else "warning")
+    assert "188.8 GiB" in lines["on_disk"]["source"]
+    assert (whole - tables) / 4 <= lines["weights"]["expected"] < whole / 4

@@ -25,6 +25,7 @@ class ContainerData(TypedDict, total=False):
     memory_limit: Exceptional
     pids_limit: Exceptional
     read_only: Exceptional
+    seccomp: Exceptional
     tmpfs: Exceptional
 
 

@@ -179,6 +179,7 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
         pids_limit=allowed["pids_limit"],
         memory_limit=service.memory_limits.get(host.name) if allowed["memory_limit"] else None,
         read_only=allowed["read_only"],
+        security=["no-new-privileges"] + ["seccomp=unconfined"] * (allowed["seccomp"] == "unconfined"),
         tmpfs=sorted({*allowed["tmpfs"]}) if allowed["read_only"] else [],
     )
     if not placed.is_group:

@@ -70,9 +70,9 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
         yield from _named_code(placed, recipe)
         yield from _code_beside(placed)
     if "container" not in trusted:
-        for key in ("capabilities", "ipc"):
+        for key in ("capabilities", "ipc", "seccomp"):
             decided = placed.isolation[key]
-            if decided.origin == "recipe" and decided.value not in ([], "private"):
+            if decided.origin == "recipe" and decided.value not in ([], "private", "default"):
                 found = f"{decided.value}: {decided.reason}"
                 yield _untrusted("container", recipe.below("container", key), found, "what GB10's default has")
     if "mounts" not in trusted:

@@ -77,6 +77,7 @@ class Share:
     slack: Interval = NOTHING
     processes: Interval = NOTHING
     offload: int = 0
+    on_disk: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ class Budget:
             rows["kept_free"] = (exactly(self.kept_free), "host_tuning.sysctl, vm.min_free_kbytes")
         if share.offload:
             rows["offload"] = (exactly(share.offload), "options that keep data in the host's memory")
+        if share.on_disk:
+            rows["on_disk"] = (NOTHING, share.on_disk)
         if share.non_kv is not None:
             rows["weights"] = (exactly(share.non_kv.weights), share.non_kv.weights_source)
             if share.non_kv.adapters:
@@ -287,6 +290,7 @@ def _share(demand: Demand, total: int, available: int, decided: _Decision) -> Sh
         slack=slack(demand),
         processes=processes(demand),
         offload=demand.offload,
+        on_disk=demand.on_disk,
     )
 
 

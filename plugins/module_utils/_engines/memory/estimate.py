@@ -80,7 +80,8 @@ class Demand:
     rank_weights: what this rank holds of them, where ranks hold different layers.
     reads_layers: whether a drafter reads the model's layers. drafts_recurrent: whether a model with recurrent layers
     drafts. in_flight: what the engine keeps for further batches. adapters: what it sets aside for them beside the
-    weights. offload: what options keep in the host's memory. kv_bytes: the least pool that holds the
+    weights. offload: what options keep in the host's memory. on_disk: what of the weights stays there, in words.
+    kv_bytes: the least pool that holds the
     workload, 0 for a model without KV cache, None where it isn't known. kv_start: the least that it starts with,
     which holds one request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is declared to
     be what is left, and its part of that. utilization, kv_cache_memory_bytes: what the owner declared, else None.
@@ -119,6 +120,7 @@ class Demand:
     in_flight: Interval = NOTHING
     adapters: int = 0
     offload: int = 0
+    on_disk: str = ""
     kv_start: int | None = None
     takes_rest: bool = False
     pool_weight: int = 1

@@ -218,7 +218,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
     if not (recorded and _has_own_drafter(placed)):
         findings += _drafter_unknown(placed, values)
     weights = _weights(placed, drafts="speculative-config" in values)
-    weights, problems = _without_table(placed, weights)
+    weights, problems = _without_table(placed, weights, values)
     findings += problems
     begins = _start(placed, kv, values, batched)
     in_host, uncounted = host_memory.kept_by(placed)
@@ -239,6 +239,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
         weights_bounds=weights.bounds,
         weights_source=weights.source,
         weights_copied=weights.copied,
+        on_disk=weights.on_disk,
         calibration=recorded,
         kv_bytes=asked.least,
         kv_start=asked.start,
@@ -299,12 +300,14 @@ def _estimates_graphs(placed: Placed) -> bool:
 
 @dataclass(frozen=True)
 class _Weights:
-    """Of the whole model. bounds: where the size is counted from config.json. copied: what every rank holds."""
+    """Of the whole model. bounds: where the size is counted from config.json. copied: what every rank holds. on_disk:
+    what is not loaded, in words."""
 
     size: int | None
     bounds: tuple[int, int] | None = None
     source: str = "model.weights_bytes"
     copied: int | None = None
+    on_disk: str = ""
 
 
 def _weights(placed: Placed, *, drafts: bool) -> _Weights:
@@ -338,32 +341,33 @@ def _rank_weights(placed: Placed, flags: Mapping[str, object], demand: Demand) -
     return {host.name: of_stage[min(at // tensor, count - 1)] for at, host in enumerate(placed.hosts)}
 
 
-def _without_table(placed: Placed, weights: _Weights) -> tuple[_Weights, list[Finding]]:
+def _without_table(
+    placed: Placed, weights: _Weights, flags: Mapping[str, object]
+) -> tuple[_Weights, Sequence[Finding]]:
     """The weights without a table of rows that a build reads from the disk; as they are where all fits into memory and
     nothing says that such a build serves it."""
     table = placed.model.get("table_bytes") or model_of({}, placed.model["repository"]).table_bytes
     if table is None or weights.size is None:
-        return weights, []
-    shown = table_on_disk({name: one.value for name, one in placed.environments[placed.head.name].items()})
-    fits = weights.size < _MOST_OF_MEMORY * sum(host.memory_bytes for host in placed.hosts)
-    if fits and not shown:
-        return weights, []
-    rest = replace(weights, size=weights.size - table, bounds=None, source="model.weights_bytes less its table")
-    build = hint if shown else warning
-    return rest, [
-        build(
-            "memory-table-on-disk",
-            placed.place.below("env") if shown else placed.place.below("model"),
-            found=f"{size(table)} of the weights are a table of rows, which stays on the disk"
-            + (f" by {shown}" if shown else " or the host stops: nothing shows that the image leaves it there"),
-            expected=f"an image that reads it from there; with it {size(weights.size)} would be in memory",
-            remedy="leave the host 10 GiB for its page cache, and look at its memory during the first long answers"
-            if shown
-            else "name an image whose build does, with its variable; or serve it on two hosts",
-            source="sgl-project/sglang, pull requests 37068 and 37995; vLLM, pull request 54129",
-            kind="memory",
-        )
-    ]
+        return weights, ()
+    options = {f"{name}.{key}": one for name, of in flags.items() if isinstance(of, Mapping) for key, one in of.items()}
+    variables = {name: one.value for name, one in placed.environments[placed.head.name].items()}
+    shown = table_on_disk(options | variables)
+    if not shown and weights.size < _MOST_OF_MEMORY * sum(host.memory_bytes for host in placed.hosts):
+        return weights, ()
+    rest = replace(
+        weights,
+        size=weights.size - table,
+        bounds=None,
+        source="model.weights_bytes less its table",
+        on_disk=f"{size(table)} of model.weights_bytes, tables of rows",
+    )
+    whole, is_table = size(weights.size), size(table)
+    if shown:
+        at = placed.place.below("env")
+        hinted = worded.memory_hint("memory-table-on-disk/shown", at, table=is_table, whole=whole, shown=shown)
+        return rest, [hinted]
+    at = placed.place.below("model")
+    return rest, [worded.memory_warning("memory-table-on-disk/guessed", at, table=is_table, whole=whole)]
 
 
 def _drafter_bytes(placed: Placed) -> int:

@@ -254,6 +254,7 @@ def _container(service: _Service, rank: Rank, mounts: Sequence[Mapping[str, obje
             "allowPrivilegeEscalation": "no-new-privileges" not in container["security"],
             "capabilities": {"drop": ["ALL"], **added},
             "readOnlyRootFilesystem": container["read_only"],
+            **({"seccompProfile": {"type": "Unconfined"}} if "seccomp=unconfined" in container["security"] else {}),
         },
         **(_head_probes(service) if is_head else _worker_probes(rank)),
         "volumeMounts": [*mounts],
