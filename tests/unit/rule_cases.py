@@ -612,7 +612,7 @@ MORE: list[tuple[str, Launch]] = [
     ("X31", serve(f"{QWEN36} --enable-eplb -tp 2", group=PAIR)),
     ("X38", serve(f"{PLAIN} --data-parallel-size-local 2")),
     ("X39", serve(PLAIN, container={}, env={"VLLM_PLE_TABLE_MEMORY": "disk"})),
-    ("X39", serve(f"{PLAIN} --engram-config '{{\"table_memory\": \"disk\"}}'", container={})),
+    ("X39", serve(f'{PLAIN} --engram-config \'{{"table_memory": "disk"}}\'', container={})),
     (
         "X31",
         serve(f"{QWEN36} --enable-expert-parallel -tp 2 --eplb-config '{{\"num_redundant_experts\": 8}}'", group=PAIR),
