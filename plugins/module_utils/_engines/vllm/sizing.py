@@ -341,19 +341,17 @@ def _rank_weights(placed: Placed, flags: Mapping[str, object], demand: Demand) -
     return {host.name: of_stage[min(at // tensor, count - 1)] for at, host in enumerate(placed.hosts)}
 
 
-def _without_table(
-    placed: Placed, weights: _Weights, flags: Mapping[str, object]
-) -> tuple[_Weights, Sequence[Finding]]:
+def _without_table(placed: Placed, weights: _Weights, flags: Mapping[str, object]) -> tuple[_Weights, list[Finding]]:
     """The weights without a table of rows that a build reads from the disk; as they are where all fits into memory and
     nothing says that such a build serves it."""
     table = placed.model.get("table_bytes") or model_of({}, placed.model["repository"]).table_bytes
     if table is None or weights.size is None:
-        return weights, ()
+        return weights, []
     options = {f"{name}.{key}": one for name, of in flags.items() if isinstance(of, Mapping) for key, one in of.items()}
     variables = {name: one.value for name, one in placed.environments[placed.head.name].items()}
     shown = table_on_disk(options | variables)
     if not shown and weights.size < _MOST_OF_MEMORY * sum(host.memory_bytes for host in placed.hosts):
-        return weights, ()
+        return weights, []
     rest = replace(
         weights,
         size=weights.size - table,
