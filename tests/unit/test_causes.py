@@ -115,13 +115,36 @@ def test_what_only_points_elsewhere_is_no_cause() -> None:
 
 @pytest.mark.parametrize(
     "last",
-    ["Killed", "Rank 0 scheduler died (exit code: -9)", "Exception: Server process exited with code -9. See logs."],
+    [
+        "Killed",
+        "Rank 0 scheduler died (exit code: -9)",
+        "Exception: Server process exited with code -9. See logs.",
+        "process exited with return code -9",
+        "worker 3 was killed by signal 9",
+        "/usr/bin/entrypoint.sh: line 8: 1 Killed python -m vllm.entrypoints",
+        "RuntimeError: Engine core initialization failed. Failed core proc(s): {'EngineCore': -9}",
+    ],
 )
 def test_a_process_that_was_killed_is_named_and_is_no_cause(last: str) -> None:
     """Who did it, the kernel or a person, is what its host shows: a cause would keep that from being looked for."""
     lines = ["INFO 11-20 10:45:57 gpu_executor.py:102] # GPU blocks: 12453, # CPU blocks: 2730", last]
     assert causes.cause(lines) is None
     assert causes.explained(lines).startswith(f"a process was killed ({last}): `journalctl -k -g oom-kill`")
+
+
+def test_an_engine_that_crashed_is_named_by_its_signal() -> None:
+    lines = [
+        "(APIServer pid=1) RuntimeError: Engine core initialization failed. Failed core proc(s): {'EngineCore': -11}"
+    ]
+    assert causes.cause(lines) is None
+    assert causes.explained(lines).startswith("the engine crashed (RuntimeError: Engine core initialization failed.")
+
+
+def test_the_words_of_a_worker_are_shown_if_they_are_all() -> None:
+    """Found in public reports: the lines above were gone, and the end of the log hid these words."""
+    worker = "RuntimeError: Worker failed with error 'index 1 is out of bounds for dimension 0 with size 1'"
+    found = causes.cause([worker, "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue."])
+    assert found is not None and found.found == worker
 
 
 def test_an_internal_check_of_an_engine_is_no_setting() -> None:

@@ -50,17 +50,19 @@ a file of the model is missing -> run site.yml, which brings files that are miss
    No (?:such file|safetensors).*(?:\.(?:safetensors|bin|gguf|pt)\b|adapter_config)
    \.(?:safetensors|bin|gguf)\W*(?:was |is )?(?:not found|No such file)|(?:split|shard).*(?:missing|not found)
    weights were not initialized(?!.{0,40}'(?:visual|vision|audio|mtp))|[Ww]eight files|MissingWeight|invalid split
-   failed to open GGUF file|no file named .*(?:safetensors|bin)|[Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)
-   lora_adapter_init: failed to open|Does this file exist|No adapter found
+   unable to open (?:file|model)|failed to open GGUF file|no file named .*(?:safetensors|bin)
+   [Ff]ailed to load (?:CLIP|draft|LoRA|lora|multimodal)|lora_adapter_init: failed to open|Does this file exist
+   No adapter found
 the model's folder is not there, or its config or tokenizer can't be read
 -> run site.yml, which brings files that are missing or damaged
    Invalid repository ID or local directory|(?<!or )not a (?:local folder|valid model identifier|directory)
    does not appear to have a file named|(?:Repo id|repo_id) must|HFValidationError|not a valid JSON
    TypeError: not a string|   Unrecognized model in|Could not locate|untagged enum|ModelWrapper
-   (?:load|read|find|pars|convert|instantiat).*(?<!pre-)[Tt]okenizer(?!s? ?(?:class|Backend|\.ggml))
+   (?:load|read|find|pars(?!er)|convert|instantiat).*(?<!pre-)[Tt]okenizer(?!s? ?(?:class|Backend|\.ggml))
    did not match any variant|load image_processor|[Cc]an't load (?:the configuration|[\w ]+ for ')
-   [Uu]nrecognized \w+ processor|EOF while parsing|(?<!requests\.exceptions\.JSONDecodeError: )Expecting value: line
-   config file exists|sentencepiece|tiktoken|model.*(?:path|folder|directory).*(?:not exist|not found)|Found 0 files
+   [Uu]nrecognized \w+ processor|HuggingFace processor|EOF while parsing
+   (?<!requests\.exceptions\.JSONDecodeError: )Expecting value: line|config file exists|sentencepiece|tiktoken
+   model.*(?:path|folder|directory).*(?:not exist|not found)|Found 0 files
 it asks the hub for a model, and does not reach it -> name models by what the recipe brings; site.yml fetches them
    LocalEntryNotFound|OfflineModeIsEnabled|find the requested files|outgoing traffic|connect to 'https://hugg|gated repo
    (?:[Ee]rror|[Ff]ailed|[Uu]nable|[Cc]annot|[Cc]ould not) (?:to )?(?:be )?download|GatedRepo|RepositoryNotFound
@@ -76,7 +78,8 @@ the image has no kernel for this GPU -> take an image that is built for GB10 (sm
    supported in this arch|Invalid thread config|No \w+ (?:MoE )?backend|op not supported|No operator found
    device with capability|PassManager|compiled with any CUDA arch|arch=\d|invalid device function|device capability
    MLIRError|allocator was set|ScaledMM|(?:on|for) (?:your|this|the current) (?:device|GPU)|[Mm]inimum capability
-   (?:Blackwell|Hopper) arch
+   (?:Blackwell|Hopper) [Aa]rch|NVRTC|[Nn]o kernel found|SF transformation|TMA (?:WS|descriptor)
+   ^(?!.*backend).*(?:support.*\bSM ?\d\d|\bSM ?\d\d.*support)
 the image is for another kind of processor -> take an image for arm64
    exec format error|linux/arm64|host platform|Illegal instruction(?!,)
 the NVIDIA driver was updated under the running kernel
@@ -88,10 +91,11 @@ Docker can't give the container the GPU
    libnvidia-ml\.so|/dev/nvidia|libcuda\.so
 the engine sees no GPU that it can use
 -> see what `ansible-playbook gb10.fleet.doctor` says of its driver; restart the host unless it shows restart-known-bad
-   driver version is insufficient|NVIDIA driver|No CUDA (?:GPUs|devices)|no CUDA-capable device|infer device type
-   is/are busy|available devices: 0|not yet initialized|CUDA unknown error|[Ff]ailed to initialize (?:NVML|CUDA)|NVML
-   CUDA initialization|No CUDA runtime|find any CUDA|NoDevice|no accelerator|cuda.*is not available
-   invalid device ordinal|system has unsupported|CUDA driver library
+   driver version is insufficient|NVIDIA driver|No (?:CUDA|GPU) (?:GPUs|devices)|no CUDA-capable device
+   infer device type|is/are busy|available devices: 0|not yet initialized|CUDA unknown error
+   [Ff]ailed to initialize (?:NVML|CUDA)|NVML|CUDA initialization|No CUDA runtime|find any CUDA|NoDevice|no accelerator
+   (?:cuda|CUDA).*is not available|0 active drivers|[Nn]o supported gpu|invalid device ordinal|system has unsupported
+   CUDA driver library
 Docker does not answer -> `systemctl status docker` says why
    Docker daemon|waiting for container
 a container of that name is there already -> remove it by `docker rm --force` and its name
@@ -107,9 +111,11 @@ the image lacks a program or library, or has another build of it -> take another
    executable file not found|error while loading shared|undefined symbol|cannot open shared object
    stat \S+: no such file|ModuleNotFoundError(?!.*transformers_modules)|[Nn]inja|nvcc|CUDA_HOME|ImportError
    PackageNotFoundError|DistributionNotFound|[Ff]ailed to import|cannot import|operator (?:\S+ )?does(?:n't| not) exist
-   no backends are|C compiler|\bis not (?:available|installed)|No such file or directory: '[\w+-]+'|_OpNamespace
-   \d+ (?:positional )?arguments?\(s\)|not compiled with|compiled without|built without|pip install (?!-|git)
-   fatal error: \S+\.h|already used by a Transformers
+   no backends are|C compiler|\b(?<!CUDA )is not (?:available|installed)|No such file or directory: '[\w+-]+'
+   _OpNamespace|\d+ (?:positional )?arguments?\(s\)|not compiled with|compiled without|built without
+   pip install (?!-|git)|fatal error: \S+\.h|already used by a Transformers|incompatible function arguments
+   Tried to instantiate class|same version of|No such file.*(?:dist|site)-packages|engine plan file
+   Library lib\S+ is not
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
    invalid argument \S+ for "-|unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)
    ambiguous option|(?:[Cc]onfig|Args|main|serve)\w*(?:\.__init__)?\(\) got an unexpected keyword|unknown flag
@@ -125,25 +131,25 @@ the pool has fewer blocks than requests that may run at once -> lower max-num-se
 no memory is left for the KV pool beside the weights -> plan a smaller workload, or stop what else runs (`docker ps`)
    No available memory for the cache|Not enough memory|memory for (?:KV ?cache|kv\b)|Loading weights already
    mem[-_]fraction[-_]static|memory capacity|desired GPU memory|kv_cache_memory|free_gpu_memory_fraction
-   [Mm]emory profiling|Not enough (?:space|host memory)
+   [Mm]emory profiling|Not enough (?:space|host memory)|max_blocks_per_seq > 0
 NCCL finds no RDMA device or interface -> `ansible-playbook gb10.fleet.doctor`; or declare `transport: socket`
-   any NET plugin|No device found|no socket interface|Unable to find (?:interface|address)|class/infiniband
-   NET/Plugin.*fail|GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known
+   any NET plugin|No device found|no (?:socket )?interface|Unable to find (?:interface|address)|class/infiniband
+   NET/Plugin.*fail|^(?!.*ibv_\w+qp).*GID|IFNAME|resolve hostname|getaddrinfo|Name or service not known
 RDMA between the ranks fails -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    ibv_\w+|IBV_WC|NET/IB|completion .*status|[Rr]etry (?:count(?:er)? )?exceeded|libibverbs|RDMA|nvidia_peermem|\bGDR
 the container's /dev/shm has no room -> remove what dead engines left in /dev/shm (`ls -l /dev/shm`), or enlarge it
-   /dev/shm|shm-size|shared memory (?:segment|object)|Bus error|SIGBUS|shm_open|shared memory.*(?:space|room|small)
-   ShmRing|psm_
+   /dev/shm|shm-size|shared memory (?:segment|object)|insufficient shared|Bus error|SIGBUS|shm_open
+   shared memory.*(?:space|room|small)|ShmRing|psm_
 a disk is full -> `df -h` says which; make room there
    ^(?!.*(?:/cgroup|inotify)).*(?:[Nn]o space left|Errno 28|ENOSPC)|[Dd]isk quota
 a limit of the container is too low -> raise it (`--ulimit nofile`, `--pids-limit`)
    [Tt]oo many open files|Errno 24|can't start new thread|[Rr]esource temporarily unavailable|Errno 11\b|inotify
 a process was killed -> `journalctl -k -g oom-kill` shows whether memory ran out; then plan a smaller workload
-   exit(?:ed with)? ?code:? -9|SIGKILL|^Killed$
+   code:? -9\b|SIGKILL|^Killed$|\d Killed\b|signal 9\b|': -9\b
 memory ran out -> plan a smaller workload or KV pool, or stop what else takes this host's memory (`docker ps`)
    [Oo]ut of memory|OutOfMemory|std::bad_alloc|[Cc]annot allocate memory|[Ff]ailed to allocate|unable to allocate
-   can't allocate|MemoryError|not enough memory|MemoryAllocation|ALLOC_FAILED|Errno 12|memory monitor|alloc.*failed
-   Insufficient
+   can't allocate|MemoryError|not enough memory|MemoryAllocation|ALLOC_FAILED|Errno 12|memory monitor
+   alloc(?!ator).*failed|[Ii]nsufficient
 it may not read or write a file -> look at that file's owner and mode, as the container sees them
    [Pp]ermission ?[Dd]enied|PermissionError|Errno 13|Read-only file system|Errno 30|Operation not permitted
 the TLS certificate and its key do not fit, or can't be read -> look at the files that the service's `tls` names
@@ -182,20 +188,21 @@ the image's release does not know the model -> take an image of a release that h
    [Uu]nsupported (?:model|arch)|Unknown architecture|architecture \S+ is not supported|invalid gg(?:ml|uf) type
    unknown projector|not supported for now|not supported in TRT|Tokenizer class|pre-tokenizer|Unrecognized config
    No processor registered|failed to be inspected|(?<! in )\b\w+For(?:CausalLM|ConditionalGeneration)\b(?! requires)
-   not a multimodal
+   not a multimodal|is not a registered model
 the checkpoint, its config and the image's release do not fit together -> take another release or recipe
    no module or parameter|weights were not initialized|KeyError: '[\w.]*(?:layers|experts|weight|scale|proj)
-   size mismatch|split_with_sizes|wrong shape|shape (?:mismatch|'\[)|[Ww]eight.{0,40} shape|\.shape\b.* == |divisible by
-   tensor a .* must match|(?:missing|find|unknown) tensor|tensor .*(?:not found|wrong)|exceeds dimension|[Ii]nput tensor
-   (?<!the )same dtype|mat1 and mat2|rope_scaling|LoRA weight|disabling jinja|number of tensors|loading model vocabulary
-   not found in model|vocab type must match|wrong (?:array |element )*type|loaded_weight|param_data|Missing key
-   Unexpected key|load weight|weights of size
-   (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter)\w*'? (?:object )?has no attribute
+   size mismatch|split_with_sizes|wrong shape|shape (?:mismatch|'\[)|[Ww]eight.{0,40} shape|(?<!logits)\.shape\b.* ==\s
+   divisible by|tensor a .* must match|(?:missing|find|unknown) tensor|tensor .*(?:not found|wrong)|exceeds dimension
+   [Ii]nput tensor|(?<!the )same dtype|mat1 and mat2|rope_scaling|LoRA weight|disabling jinja|number of tensors
+   loading model vocabulary|not found in model|vocab type must match|wrong (?:array |element )*(?:type|length)
+   loaded_weight|param_data|Missing key|Unexpected key|load weight|weights of size
+   (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter|Head)\w*'? (?:object )?has no attribute|assert .*\bweights?\b
+   tensor attribute|remaining_buffer_size|a \+ length|vocab size|not all shards
    ^KeyError: '(?![A-Z]+'|[0-9a-f]{32})[^ ']+'|No \w+ layers found|missing from model|expected scalar type
    unordered_map::at
 the engine crashed -> take another build of the image; a report belongs to the engine's project
    [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
-   to unpack|_dynamo\.exc|Inductor|BackendCompiler|has no attribute
+   to unpack|_dynamo\.exc|torch\.fx|': -(?:4|6|7|11)\b|Inductor|BackendCompiler|has no attribute
    ^(?:TypeError(?!.* --)|IndexError|UnboundLocalError|NameError|RecursionError|ZeroDivision)|'NoneType'|panicked
    PanicException|GGML_ASSERT|: Assertion [`'].* failed|terminate called(?!.*what\(\))
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
@@ -203,13 +210,13 @@ NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fa
 Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
    Error response from daemon|OCI runtime
 the engine refuses a setting -> change it in the recipe, and run site.yml
-   error: argument|while handling argument|invalid choice|validation error|must be|should be|is expected(?! to)
+   error: argument|while handling argument|invalid choice|validation error|[Mm]ust be|should be|is expected(?! to)
    \bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)|not supported|unsupported|[Ii]nvalid(?! or incomplete)
-   cannot be(?! acce)|can't be|can not|only support|is required|incompatible|[Dd]oes not support
-   % \w*(?:tp|world|parallel)\w*_size\b|not allowed|has been removed|limit allowed|is not valid|Do not set|[Cc]onflict
-   not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory(?:$|.*cache))|not found|requires\b
-   n't exist|is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess|Buffer overflow|find the config
-   is not enabled|arguments are required
+   cannot be(?! acce)|can't be|can not|[Oo]nly .*support|is required|incompatible|[Dd]o(?:es)? not support
+   supports? \S+ only|% \w*(?:tp|world|parallel)\w*_size\b|not allowed|has been removed|limit allowed|is not valid
+   Do not set|[Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory(?:$|.*cache))
+   not found|requires\b|n't exist|is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess
+   Buffer overflow|find the config|is not enabled|arguments are required|Expected .* to be true
 """
 
 
@@ -228,14 +235,16 @@ _COMPILED = [*_kinds()]
 _SETTING = re.compile(
     r"--[a-z]|\b[Aa]rg|ption|onfig|etting|\b[Ff]lag|\b[A-Z]{3,}_[A-Z_]{3}|lease|able\b|backend|[Qq]uant|dtype|arallel|"
     r"max[_-]|num[_-]|_(?:size|len|token)|mode|upport|validation error|choice|LoRA|cache|error: |docker: |"
-    r"No such file|minimum|start method"
+    r"No such file|minimum|start method|one of"
 )
 # Of what only says that something else failed, the words that say how. The second: who did it is for others to tell.
-_HOW, _KILLED = re.compile(r"Worker failed with error"), re.compile(r"code:? -9\b|^Killed$")
+_HOW = re.compile(r"Worker failed with error")
+_KILLED = re.compile(r"code:? -9\b|': -\d+\b|signal 9\b|^Killed$|\d Killed\b")
 _ELSEWHERE = re.compile(
     r"[Cc]onnection (?:closed|reset) by (?:remote )?peer|remote process exited|got 0 bytes|recvValue failed|"
-    r"sendBytes failed|dump\" flag|has been lost|(?:actor|raylet|worker|node|rank|peer)\b.{0,80}(?:died|dead|exited|"
-    r"terminated|closed|crashed|lost)|Died(?:Error)?\b|RayActorError|WorkerCrashed|RPC server (?:crashed|disconnected)|"
+    r"sendBytes failed|dump\" flag|has been lost|(?:actor|raylet|worker|node|rank|peer)\b.{0,80}(?:died|dead|"
+    r"exited(?! on signal)|terminated|closed|crashed|lost)|Died(?:Error)?\b|RayActorError|WorkerCrashed|"
+    r"RPC server (?:crashed|disconnected)|"
     r"Socket recv failed|RemoteError|collective operation timeout|connection was lost|ncclRemote|Lost connection"
 )
 
@@ -258,7 +267,7 @@ _REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
 _CHATTER = re.compile(
     r"\s*(?:(?:INFO|DEBUG|WARNING|WARN)\b|[IWD] \w+|\[(?:[IW]\d{0,4}|INFO|WARNING)\b)|.*(?:NCCL INFO|Warning: )|"
     r"frame #\d|gb10\.fleet: |.*(?:server_args=|Namespace\(|, disabling |: skipping |, using: |"
-    r"graph, reserving|, call reserve|Decode out of memory happened)|\S+: line \d+: |"
+    r"graph, reserving|, call reserve|Decode out of memory happened)|\S+: line \d+: (?!.*Killed)|"
     r"llama_model_loader: - |load_backend: "
 )
 # Where engines print what was wrong with a request.
@@ -276,7 +285,8 @@ _NOISE = re.compile(
 )
 # What only says that something else failed, or comes of an end.
 _WRAPPER = re.compile(
-    r"root cause|Exception raised from|[Ss]ee (?:the )?stack trace|stack trace above|Worker failed with error|"
+    r"root cause|[Ee]ngine core init|Exception raised from|[Ss]ee (?:the )?stack trace|stack trace above|"
+    r"Worker failed with error|"
     r"[Ee]xecutor worker returned|EngineDead|EngineCore (?:encountered|failed to start)|RayTaskError|SystemExit|"
     r"KeyboardInterrupt|CancelledError|BrokenPipe|ZMQError(?!: Address)|Executor failed|"
     r"^EOFError\b(?!: (?!connection closed))|"
@@ -287,7 +297,7 @@ _WRAPPER = re.compile(
     r"is not a fatal|interpreter shutdown|in a TaskGroup|background task failed|raised:$|"
     r"^Error in .*generator|^srun: error|URLError|"
     r"validation errors? for \w*(?:Request|Response|Choice|Message)|^UnboundLocalError: .*variable 'e'|"
-    r"'Process' object has no attribute '_cache'"
+    r"'(?:Process|PyTorchModelEngine)' object has no attribute '_?c"
 )
 # What says that NCCL or CUDA failed, and leaves the reason to others.
 _WEAK = re.compile(
@@ -302,6 +312,7 @@ _NATIVE = re.compile(
     r".*couldn't|.*error loading model|There are not enough|The node with|Some Ray subprocesses|\[Errno \d|"
     r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid|"
     r"unknown|missing|wrong|not compatible)|.*: (?:invalid|cannot|unable|missing)|exec |nvidia-container-cli: |"
+    r"/bin/sh: \d|.*\bExpected .* to be|"
     r"Encountered an error|Value '|(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |"
     r".*(?:terminat(?:ed with|ing due to uncaught) exception|detected by watchdog|disabling jinja)|"
     r".*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
@@ -315,6 +326,9 @@ _DOCKER, _HELP = re.compile(r"(?:docker|Error response|permission denied while)\
 _PLACE = re.compile(r"^(?:\S+:\d+:\d+ \[\d+\] (?:\S+ )?(?=NCCL))|^\s*(?:what\(\):|-->) +")
 
 
+_COMPARE = "compare the recipe with the image's release and the model"
+
+
 def cause(lines: Iterable[str]) -> Cause | None:
     """None where they hold no statement of a failure."""
     bare = [line for printed in lines if (line := _bare(printed)).text.strip()]
@@ -325,12 +339,13 @@ def cause(lines: Iterable[str]) -> Cause | None:
     here = [statement for statement in here if not statement.startswith("Aborted")] or here
     if not here:
         if not statements:
-            return _kind_of(line.text for line in bare[::-1] if _HOW.search(line.text))
+            how = [line.text for line in bare[::-1] if _HOW.search(line.text)]
+            return _kind_of(how) or (Cause(_short(how[0]), _COMPARE) if how else None)
         gone = statements[:1]
         remedy = "`ansible-playbook gb10.fleet.status` shows the other ranks"
         return Cause(f"another rank ended first ({_short(gone[0])})", remedy, elsewhere=True) if gone else None
     found = _kind_of([own for own in here if own in raised and not _WEAK.search(own)] or here)
-    return found or Cause(_short(here[0]), "compare the recipe with the image's release and the model")
+    return found or Cause(_short(here[0]), _COMPARE)
 
 
 def _kind_of(statements: Iterable[str]) -> Cause | None:
