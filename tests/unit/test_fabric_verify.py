@@ -157,6 +157,26 @@ def moved(both: Readings) -> None:
     both["spark-2"]["asked"][FIRST]["answers"] = {"192.168.100.11": "02:c7:00:00:00:77"}
 
 
+def swapped_and_heard_by_all(both: Readings) -> None:
+    swapped(both)
+    both["spark-2"]["asked"][SECOND] = readings()["spark-2"]["asked"][SECOND]
+    both["spark-2"]["asked"][FIRST]["answers"] = {
+        "192.168.101.10": mac("spark-2", 1),
+        "192.168.102.11": "02:c7:00:00:00:0n", "192.168.103.11": "02:c7:00:00:01:0n",
+    }  # fmt: skip
+
+
+def one_half_gone(both: Readings) -> None:
+    asked = both["spark-2"]["asked"][FIRST]
+    asked |= {"answers": {"192.168.101.11": mac("spark-3", 1)}, "pings": {"192.168.100.11": "100% packet loss"}}
+
+
+def test_either_half_may_answer_for_both_where_packets_arrive() -> None:
+    """As of a network that others keep: without arp_ignore the answer that arrives last may be the twin's."""
+    both = readings(at("spark-2", "asked", FIRST, answers={"192.168.100.11": mac("spark-3", 1)}))
+    assert judge("spark-2", PLANS["spark-2"], both) == []
+
+
 PEER_1 = "spark-3: port 1 half 0 (enp1s0f1np1)"
 FAULTS: list[tuple[str, Callable[[Readings], None], int, str, str]] = [
     # rule, what is changed, on how many halves of spark-2, what is found and expected on the first
@@ -174,8 +194,11 @@ FAULTS: list[tuple[str, Callable[[Readings], None], int, str, str]] = [
     ("fabric-wrong-peer", swapped, 2, "connected to titan: port 0 half 0 (enp1s0f0np0)", PEER_1),
     ("fabric-wrong-peer", at("spark-2", "asked", FIRST, answers={"192.168.100.11": "02:00:00:00:00:99"}), 1,
      "an unknown machine (02:00:00:00:00:99)", PEER_1),
-    ("fabric-wrong-peer", at("spark-2", "asked", FIRST, answers={"192.168.100.11": mac("spark-3", 1)}), 1,
-     "connected to spark-3: port 1 half 1", PEER_1),
+    # all that is behind one switch in the adapter hears what a half sends: its own twin, and both halves at the far end
+    ("fabric-no-peer", one_half_gone, 1, "it does not answer, others do: the other half of its port", PEER_1),
+    ("fabric-no-peer", at("spark-2", "asked", FIRST, answers={"192.168.101.10": mac("spark-2", 1)}), 1,
+     "a carrier, but nobody answers", PEER_1),
+    ("fabric-wrong-peer", swapped_and_heard_by_all, 1, "connected to titan: port 0 half 0 (enp1s0f0np0)", PEER_1),
     ("fabric-wrong-peer", moved, 1, "connected to spark-3: port 0 half 0", PEER_1),
     ("fabric-no-peer", at("spark-2", "asked", FIRST, answers={}), 1, "a carrier, but nobody answers", PEER_1),
     ("fabric-frames", at("spark-2", "asked", FIRST, pings={"192.168.100.11": "100% packet loss"}), 1,

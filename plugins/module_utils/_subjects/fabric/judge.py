@@ -12,7 +12,7 @@ from ..._base import worded
 from ..._base.findings import Finding, error, fabric_error, fabric_warning, warning
 from ..._base.slice import FabricSlice, Interface, Peer
 from ..._on_host.gids import Gid, index_of
-from .hardware import SPEED_MBPS, SPEEDS_GBPS, where
+from .hardware import RAILS, SPEED_MBPS, SPEEDS_GBPS, where
 from .hotplug import POWER_BOTH, SEAT, absent, judge_adapter, judge_earlier
 
 Reading = Mapping[str, Any]
@@ -202,25 +202,34 @@ class _Interface:
     # Neighbours ---------------------------------------------------------------------------------------------------
 
     def _neighbours(self, link: Mapping[str, object]) -> Iterator[Finding]:
-        seen = {owner for mac in self.asked["answers"].values() for owner in self.owners.get(mac, {("", mac)})}
+        answered = {owner for mac in self.asked["answers"].values() for owner in self.owners.get(mac, {("", mac)})}
+        # the halves of a port sit behind one switch in the adapter: its own twin hears all that it sends
+        seen = {one for one in answered if _port(one) != _port((self.host, self.wanted["name"]))}
         for peer in self.wanted["peers"]:
             expected = (peer["host"], peer["interface"])
+            twins = {one for one in seen if _port(one) == _port(expected)}
             # A peer that was not read (--limit) is known by its address alone.
             unread = peer["host"] not in self.readings and peer["address"] in self.asked["answers"]
-            if expected in seen or unread:
+            # Where the kernel's settings let either half answer for both, it is a ping that proves the way.
+            if expected in twins or unread or (twins and self.asked["pings"].get(peer["address"] or "") == ""):
                 yield from self._frames(peer, link)
             else:
-                yield self._wrong_neighbour(peer, seen)
+                yield self._wrong_neighbour(peer, seen - twins, by_twin=bool(twins))
 
-    def _wrong_neighbour(self, peer: Peer, seen: set[tuple[str, str]]) -> Finding:
+    def _wrong_neighbour(self, peer: Peer, seen: set[tuple[str, str]], *, by_twin: bool) -> Finding:
         expected = where(peer["host"], peer["interface"]).text
-        strangers = [where(host, name).text if host else f"an unknown machine ({name})" for host, name in sorted(seen)]
+        # of each port the half that is like this one
+        like = {known.interface for known in RAILS.values() if known.half == self.wanted["half"]}
+        of_ports = {_port(one): one for one in sorted(seen, key=lambda one: (one[1] in like, one))}
+        places = sorted(of_ports.values())
+        strangers = [where(host, name).text if host else f"an unknown machine ({name})" for host, name in places]
         if self.wanted["kind"] == "cable" and strangers:
             remedy = f"plug this cable where it is declared to go, or declare it as it hangs: {', '.join(strangers)}"
             return worded.fabric_error(
                 "fabric-wrong-peer", self.place, expected=expected, remedy=remedy, strangers=", ".join(strangers)
             )
-        found = f"it does not answer, {', '.join(strangers)} do" if strangers else "a carrier, but nobody answers"
+        others = [*strangers, *(["the other half of its port"] if by_twin else [])]
+        found = f"it does not answer, others do: {', '.join(others)}" if others else "a carrier, but nobody answers"
         remedy = f"see that {peer['host']} is converged (site.yml) and its interface up"
         return self._of_peer(peer["host"], "fabric-no-peer", found=found, expected=expected, remedy=remedy)
 
@@ -259,3 +268,9 @@ class _Interface:
                 remedy += f"`networkctl reconfigure {name}` where networkd configures it"
                 found = f"{device} has no RoCE v2 GID for {address}"
                 yield worded.fabric_error("fabric-no-gid", self.place, found=found, remedy=remedy)
+
+
+def _port(one: tuple[str, str]) -> tuple[str, str]:
+    """The host and port of an interface, or the interface itself where it is no half of a port."""
+    known = RAILS.get(one[1])
+    return one[0], str(known.port) if known else one[1]
