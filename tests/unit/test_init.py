@@ -42,6 +42,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.init.runnin
     model_of,
     processes,
     program,
+    ray_heads,
     read_serving,
     without_secrets,
 )
@@ -504,6 +505,8 @@ COMPOSED = {"com.docker.compose.project": "llm", "com.docker.compose.service": "
             "com.docker.compose.project.environment_file": "/opt/llm/prod.env"}  # fmt: skip
 VLLM = "vllm serve Qwen/Qwen3-8B"
 OWN_IMAGE = {**GIVEN, "image": "mine:1"}
+TRTLLM = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13"
+TRTLLM_DIGEST = "nvcr.io/nvidia/tensorrt-llm/release@sha256:" + "b" * 64
 IN_COMPOSE = {**GIVEN, "name": "llm-vllm-1", "labels": COMPOSED}
 ADAPTER_MAP = """'{"name": "a", "path": "/loras/a"}'"""
 LORA = f"{VLLM} --enable-lora --lora-modules sql=/loras/sql"
@@ -582,7 +585,18 @@ OWN_SPELLINGS: dict[str, tuple[dict[str, Any], dict[str, Any] | str]] = {
     "a folder of models": ({"command": "llama-server --models-dir /models"}, "names no model"),
     "layers on other hosts": ({"command": "llama-server -hf a/b-GGUF --rpc 10.0.0.2:50052"}, "rpc-server"),
     "a socket": ({"command": f"{VLLM} --uds /tmp/vllm.sock"}, "clients reach it by a file"),
-    "TensorRT-LLM": ({"command": "python3 /usr/local/bin/trtllm-serve serve a/b"}, "trtllm serves a/b on port 8000"),
+    "TensorRT-LLM as in NVIDIA's playbook": (
+        {"command": "python3 /usr/local/bin/trtllm-serve Qwen/Qwen3-8B --max_batch_size 4 --port 8355 "
+                    "--max_seq_len 8192 --extra_llm_api_options /tmp/extra-llm-api-config.yml",
+         "container": {"name": "trtllm_llm_server", "image": TRTLLM, "digests": [TRTLLM_DIGEST]}},
+        {"engine": "trtllm", "reference": TRTLLM, "release": "1.3.0rc13", "family": "ngc", "port": 8355, "open": True,
+         "served_name": None, "flags": {},
+         "workload": {"max_model_len": 8192, "max_num_seqs": 4}, "end": "sudo docker stop trtllm_llm_server",
+         "note": "its options in /tmp/extra-llm-api-config.yml were not read", "never": "a plan refuses"}),
+    "TensorRT-LLM without a container": ({"command": "trtllm-serve serve a/b --tp_size 1"},
+        {"engine": "trtllm", "port": 8000, "flags": {}, "host_counts": [1]}),
+    "TensorRT-LLM whose ranks are MPI's": ({"command": "trtllm-serve a/b --tp_size 2"}, "1 of its ranks run on hosts"),
+    "a folder that TensorRT-LLM serves": ({"command": "trtllm-serve /models/x"}, "/models/x is a folder"),
     "a short option with its value": ({"command": f"{VLLM} -tp=2"}, "1 of its ranks run on hosts"),
     "the beginning of an option": ({"command": f"{VLLM} --tensor-parallel 2"}, "1 of its ranks run on hosts"),
     "SGLang's own name of an option": ({"command": "sglang serve --model-path Qwen/Qwen3-8B --tp-size 2"},
@@ -1087,6 +1101,22 @@ def test_a_file_with_more_than_options_is_named(tmp_path: Path, text: str) -> No
     reading = {**reading_of("a", {}), "serving": [found]}
     [one] = propose({"a": Host("a", reading)}, [], LIBRARY, take_over=True).services.values()  # type: ignore[arg-type]
     assert any("were not read and don't go over" in note for note in one.notes)
+
+
+@pytest.mark.parametrize(
+    ("words", "heads"),
+    [
+        (["/ray/raylet/raylet", "--gcs-address=10.20.0.11:6379"], ["10.20.0.11"]),
+        (
+            ["orted", "-mca", "orte_hnp_uri", "3577806848.0;tcp://172.17.0.2,10.20.0.11:36461"],
+            ["10.20.0.11", "172.17.0.2"],
+        ),
+        (["prted", "--prtemca", "prte_hnp_uri", "prterun-north-12@0.0;tcp4://10.20.0.11:38000"], ["10.20.0.11"]),
+        (["curl", "tcp://10.20.0.11:1", "--x=--gcs-address=10.20.0.11:1"], []),
+    ],
+)
+def test_a_member_of_a_cluster_names_its_head(words: list[str], heads: list[str]) -> None:
+    assert ray_heads([Process(words)]) == heads
 
 
 def test_what_holds_the_gpu_is_named_with_what_it_holds(tmp_path: Path) -> None:

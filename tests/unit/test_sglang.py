@@ -101,6 +101,29 @@ def test_alone_it_is_planned_to_the_last_word(tmp_path: Path) -> None:
     assert rank["container"]["env"]["HF_HUB_OFFLINE"] == "1"
 
 
+DRAFTS = {"speculative-algorithm": "EAGLE3", "speculative-draft-model-path": "org/eagle"}
+
+
+def test_a_model_that_drafts_is_staged_and_counted(tmp_path: Path) -> None:
+    """A start is offline: what was named and not staged ended it."""
+    draft = {"repository": "org/eagle", "revision": "d" * 40, "config": "qwen3-0.6b", "weights_bytes": GIB}
+    planned = plan(tmp_path, WORKLOAD, model=RECIPE["model"] | {"draft": draft}, flags=DRAFTS)
+    assert found(planned) == []
+    assert {one["repository"] for one in planned["hosts"]["a"]["models"]} == {"org/m", "org/eagle"}
+    (rank,) = ranks_of(planned, "m")
+    given = values(rank["container"]["arguments"])
+    assert given["--speculative-draft-model-path"] == f"/hf/hub/models--org--eagle/snapshots/{'d' * 40}"
+    alone, drafted = (one["hosts"]["a"]["memory"]["m"] for one in (plan(tmp_path, WORKLOAD), planned))
+    assert drafted["weights"]["high"] - alone["weights"]["high"] == GIB
+    # qwen3-0.6b keeps keys and values of its own: 8 heads of 128 numbers in 28 layers
+    kept = [one["services"]["m"]["kv"] for one in (plan(tmp_path, WORKLOAD), planned)]
+    assert kept[1]["tokens"] == kept[0]["tokens"] and kept[1]["bytes"] > kept[0]["bytes"]
+    unknown = plan(tmp_path, WORKLOAD | {"flags": DRAFTS})
+    assert "memory-drafter-unknown" in found(unknown, "warning")
+    by_folder = {**DRAFTS, "speculative-draft-model-path": "/models/eagle"}
+    assert "memory-drafter-unknown" not in found(plan(tmp_path, WORKLOAD | {"flags": by_folder}), "warning")
+
+
 def test_over_hosts_all_ranks_meet_at_the_head_and_it_alone_is_an_endpoint(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(KEY)
     planned = plan(tmp_path, {"hosts": ["b", "a"], "api_key_file": "key", **WORKLOAD})

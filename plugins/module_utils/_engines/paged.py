@@ -130,6 +130,9 @@ def size_service(
     config = ConfigJson(placed.config or {})
     context = settings.context or config.positions or 0
     cell = _token_bytes(config, settings) if context else None
+    if "draft" in placed.model and cell is not None:
+        own = _token_bytes(ConfigJson(placed.drafter or {}), settings)
+        cell = None if own is None else cell + own
     least = None if cell is None else _pool_for(settings.at_once * context, cell, settings.page)
     one = None if cell is None else _pool_for(context, cell, settings.page)
     values = {name: decided.value for name, decided in placed.flags.items()}
@@ -138,7 +141,8 @@ def size_service(
     limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
     written = values.get(option)
     records = placed.recipe["memory"].get("calibrations", [])
-    weights, known = _weights(placed), placed.model["weights_bytes"]
+    weights, known, drafter = _weights(placed), placed.model["weights_bytes"], placed.drafter_bytes
+    bounds = None if known is not None or weights is None else (weights.low + drafter, weights.high + drafter)
     in_host, uncounted = kept(settings.keeps, {**values, **more}, placed.place, settings.keeps_source)
     demand = Demand(
         service=placed.name,
@@ -150,8 +154,8 @@ def size_service(
         max_num_seqs=settings.at_once,
         max_num_batched_tokens=0,
         vocab_size=0,
-        weights_bytes=known if known is not None or weights is None else weights.expected,
-        weights_bounds=None if known is not None or weights is None else (weights.low, weights.high),
+        weights_bytes=known + drafter if known is not None else weights and weights.expected + drafter,
+        weights_bounds=bounds,
         weights_source="model.weights_bytes" if known is not None else "estimated: parameters by config.json",
         weights_copied=weights.copied if weights else None,
         calibration=published_calibration(records, len(placed.hosts), values, settings.batched),
@@ -172,7 +176,7 @@ def size_service(
     reference = image["digest"] or image["reference"]
     key = boot_key(reference, model["repository"], model["revision"], relevant, {}, len(placed.hosts))
     findings = [*_not_measured(placed, settings)] if cell else [*_unknown(placed, config, settings, option)]
-    return PagedSizing(demand, key, cell, context, settings.page), [*findings, *uncounted]
+    return PagedSizing(demand, key, cell, context, settings.page), [*findings, *uncounted, *placed.drafter_unknown()]
 
 
 def value_bytes(placed: Placed, kind: str, known: Mapping[str, int]) -> int | None:

@@ -2,17 +2,19 @@
 """A service placed on hosts, as the plan hands it to the service's engine."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._base import layout
+from .._base import layout, worded
 from .._base.addresses import EVERYWHERE, from_its_host, in_url, is_loopback
 from .._base.declared_host import HostData
+from .._base.findings import Finding
 from .._base.gb10 import fact
 from .._base.layers import Layer, Value, fill
 from .._base.place import Place
 from .._base.slice import Merged, MountEntry, Written
+from .._facts.models.parameters import drafter_bytes
 from .._facts.models.stored import stored_name
 from .declaration import ImageData, ModelData, RecipeData, ServiceData, Tls, Tracing
 from .environment import Member
@@ -213,6 +215,21 @@ class Placed:
         """The name in the store of the model that drafts."""
         draft = self.model.get("draft")
         return stored_name(draft["repository"], draft.get("file")) if draft else None
+
+    @property
+    def drafter_bytes(self) -> int:
+        """The drafter's weights: as declared, else counted from its config.json; 0 where neither is known."""
+        draft = self.model.get("draft", {})
+        declared: int | None = draft.get("weights_bytes")
+        if declared is not None or self.drafter is None:
+            return declared or 0
+        return drafter_bytes(self.drafter, draft.get("repository", ""))
+
+    def drafter_unknown(self) -> Iterator[Finding]:
+        """A drafter with weights of its own, of which nobody knows how many."""
+        if (draft := self.model.get("draft")) and not self.drafter_bytes:
+            place = self.place.below("model", "draft", "weights_bytes")
+            yield worded.warning("memory-drafter-unknown", place, kind="memory", named=draft["repository"])
 
     def reads_model(self, host: str) -> bool:
         """Whether the rank on a host reads the weights from its disk."""

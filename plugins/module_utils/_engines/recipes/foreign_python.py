@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recipes of sparkrun for engines whose options are catalogued (`_engines.options`): SGLang."""
+"""Recipes of sparkrun for engines whose options are catalogued (`_engines.options`): SGLang and TensorRT-LLM."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,13 @@ from ..._base import worded
 from ..._base.findings import Finding
 from ..._base.gb10 import data_table
 from ..._facts.models.purpose import CHAT
-from ..options import Option, Release, read_words
+from ..options import read_words
 from ..registry import ENGINES
-from ..sglang import catalogue as sglang_catalogue
+from ..sglang import catalogue as sglang
+from ..trtllm import catalogue as trtllm
 from .foreign_llama import Served, behind_program, host_counts, take_planned
+
+_CATALOGUES = {"sglang": (sglang.load, sglang.NEWEST), "trtllm": (trtllm.load, trtllm.NEWEST)}
 
 
 @dataclass(frozen=True)
@@ -28,9 +32,13 @@ class Runtime:
     share: Sequence[str]
     embeds: str
 
-    @property
-    def release(self) -> Release[Option]:
-        return sglang_catalogue.load()[sglang_catalogue.NEWEST]
+    def read(self, words: Sequence[str]) -> dict[str, Any]:
+        """Options by their own names, which TensorRT-LLM writes with underscores."""
+        load, newest = _CATALOGUES[self.engine]
+        words = [*([] if not words or words[0].startswith("-") else ["--model-path"]), *words]
+        return read_words(
+            [re.sub(r"^--\w+", lambda name: name[0].replace("_", "-"), word) for word in words], load()[newest]
+        )
 
 
 RUNTIMES = {name: Runtime(**row) for name, row in data_table("recipe_runtimes").items()}
@@ -48,11 +56,11 @@ def served(theirs: Mapping[str, Any], written: list[str] | None, name: str) -> S
         words, findings = behind_program(written, name, runtime.programs)
         if words is None:
             return findings
-        path = [] if not words or words[0].startswith("-") else ["--model-path"]
-        flags = read_words([*path, *words], runtime.release)
+        flags = runtime.read(words)
     kind = "embed" if flags.get(runtime.embeds) else CHAT
-    found = Served(str(flags.get("model-path") or theirs["model"]), flags, host_counts(theirs), kind)
-    found.findings += take_planned(flags, spec, name, ("model-path", "model", runtime.embeds))
+    model = flags.pop("model-path", None) or theirs["model"]
+    found = Served(str(model), flags, host_counts(theirs), kind)
+    found.findings += take_planned(flags, spec, name, ("model", runtime.embeds))
     divided = [flags.pop(option) for option in runtime.ranks if option in flags]
     ranks = 1
     for part in divided:

@@ -12,6 +12,7 @@ from ..tables import table_of
 # What an option is called in one release or another; the first is in all that are catalogued.
 TENSOR = ("tp-size", "tensor-parallel-size")
 PIPELINE = ("pp-size", "pipeline-parallel-size")
+DRAFT = ("speculative-draft-model-path", "speculative-draft-model")
 # SGLang's own default of a GB10's memory (server_args.py, 0.5.9; arg_groups/memory_hook.py, 0.5.23).
 CHUNK = 8192
 AT_ONCE = 4

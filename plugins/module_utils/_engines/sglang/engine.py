@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """SGLang as an engine (`_engines.engine.Engine`)."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 from ..._base.findings import Finding
@@ -10,11 +11,11 @@ from ..._on_host.rank.probes import Probes, Request
 from ..engine import Engine, divided
 from ..interface import ServiceSizing as AnySizing
 from ..observed import Observed
-from ..options import Judged
+from ..options import Judged, first_of
 from ..placed import Placed
 from . import launch, probes, sizing
 from .boot_log import parse_boot_log
-from .catalogue import PIPELINE, SPEC, TENSOR, load
+from .catalogue import DRAFT, PIPELINE, SPEC, TENSOR, load
 
 
 class Sglang(Engine):
@@ -30,6 +31,10 @@ class Sglang(Engine):
 
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("sglang_flags"), default_layer("offline_env")
+
+    def draft(self, flags: Mapping[str, object]) -> str | None:
+        named = str(first_of(flags, DRAFT) or "")
+        return named if re.fullmatch(r"[\w.-]+/[\w.-]+", named) else None
 
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
         return divided(placed, "sglang-ranks", TENSOR, PIPELINE)

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..._base import worded
+from ..._base import layout, worded
 from ..._base.findings import Finding
 from ..._base.layers import Layer, Value, merge
 from ..interface import Launch
@@ -11,7 +11,7 @@ from ..options import first_of, words_of
 from ..placed import Host, Placed
 from ..ports import ranks_port
 from . import catalogue
-from .catalogue import PIPELINE, TENSOR
+from .catalogue import DRAFT, PIPELINE, TENSOR
 
 # The option that a model needs for what it is asked, by the recipe's kind.
 KINDS = {"chat": None, "embed": "is-embedding"}
@@ -49,6 +49,11 @@ def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
     """A rank that is not the head answers on its port that it is there (engine.py, launch_dummy_health_check_server):
     to its own host alone."""
     values = placed.filled(flags)
+    if placed.stored_draft:
+        own = [name for name in DRAFT if name in values]
+        revision = placed.model["draft"]["revision"]
+        values |= dict.fromkeys(own, layout.model_folder(placed.stored_draft, revision, layout.IN_MODELS))
+        values.pop("speculative-draft-model-revision", None)
     if placed.is_group:
         address = f"{placed.addresses[0]}:{ranks_port(placed.port)}"
         values |= {"nnodes": len(placed.hosts), "node-rank": rank, "dist-init-addr": address}

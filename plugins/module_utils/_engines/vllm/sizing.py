@@ -15,7 +15,7 @@ from ..._base.place import Place
 from ..._base.sizes import gib, is_bytes, quantity, size
 from ..._facts.models.config import ConfigJson
 from ..._facts.models.facts import model_of, table_on_disk
-from ..._facts.models.parameters import Made, drafter_bytes, encoder_bytes, size_of_weights, stages
+from ..._facts.models.parameters import Made, encoder_bytes, size_of_weights, stages
 from ..._facts.models.purpose import CHAT, TRANSCRIBE
 from ..interface import EMPTY_POOL
 from ..memory.boots import boot_key, own_calibration
@@ -32,7 +32,6 @@ from .kv.config import keeps_nothing
 from .kv.release import NEWEST, requested_bytes
 from .placement import ESTIMATE, ESTIMATES_SINCE, group_layers
 from .runner import VARIABLE, Service, start, without_images
-from .text.flags import draft_repository
 from .while_loading import copies_of, made_of
 
 # vLLM's own choices for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
@@ -216,7 +215,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[VllmSizing, list[F
     findings += _unused_records(placed, records, batched)
     recorded = _recorded(placed, published_calibration(records, len(placed.hosts), _known_by(placed, values, batched)))
     if not (recorded and _has_own_drafter(placed)):
-        findings += _drafter_unknown(placed, values)
+        findings += placed.drafter_unknown()
     weights = _weights(placed, drafts="speculative-config" in values)
     weights, problems = _without_table(placed, weights, values)
     findings += problems
@@ -314,13 +313,13 @@ def _weights(placed: Placed, *, drafts: bool) -> _Weights:
     """The size that is known, else what its config.json comes to; each with the model that drafts for it."""
     model, known = placed.model, placed.model["weights_bytes"]
     if placed.config is None:
-        return _Weights(None if known is None else known + _drafter_bytes(placed))
+        return _Weights(None if known is None else known + placed.drafter_bytes)
     values = {name: decided.value for name, decided in placed.flags.items()}
     made = _made(placed)
     named = model["repository"], model["quantization"]
     found = size_of_weights(placed.config, *named, drafts=drafts, made=made)
     copies = _copies(placed)
-    drafter = _drafter_bytes(placed) + copies - (encoder_bytes(placed.config) if without_images(values) else 0)
+    drafter = placed.drafter_bytes + copies - (encoder_bytes(placed.config) if without_images(values) else 0)
     whole = None if known is None else known + drafter
     if found is None or (known is not None and made is None):
         return _Weights(whole, copied=found.copied if found else None)
@@ -368,15 +367,6 @@ def _without_table(placed: Placed, weights: _Weights, flags: Mapping[str, object
     return rest, [worded.memory_warning("memory-table-on-disk/guessed", at, table=is_table, whole=whole)]
 
 
-def _drafter_bytes(placed: Placed) -> int:
-    """The drafter's weights: as declared, else counted from its config.json; 0 where neither is known."""
-    draft = placed.model.get("draft", {})
-    declared: int | None = draft.get("weights_bytes")
-    if declared is not None or placed.drafter is None:
-        return declared or 0
-    return drafter_bytes(placed.drafter, draft.get("repository", ""))
-
-
 def _has_own_drafter(placed: Placed) -> bool:
     """Whether the model drafts with what its recipe names, so that the recipe's records have its weights."""
     return bool(placed.model.get("draft", {}) == placed.recipe["model"].get("draft", {}))
@@ -390,17 +380,8 @@ def _recorded(placed: Placed, record: Calibration | None) -> Calibration | None:
         return None
     if record.weights is None:
         return record
-    more = 0 if _has_own_drafter(placed) else _drafter_bytes(placed)
+    more = 0 if _has_own_drafter(placed) else placed.drafter_bytes
     return replace(record, weights=record.weights + more + _copies(placed) // len(placed.hosts))
-
-
-def _drafter_unknown(placed: Placed, flags: Mapping[str, object]) -> Iterator[Finding]:
-    """A drafter with weights of its own, of which nobody knows how many."""
-    named = draft_repository(flags)
-    if named is not None and not _drafter_bytes(placed):
-        yield worded.warning(
-            "memory-drafter-unknown", placed.place.below("model", "draft", "weights_bytes"), kind="memory", named=named
-        )
 
 
 def _made(placed: Placed) -> Made | None:

@@ -15,7 +15,6 @@ from ..._base.sizes import quantity, size
 from ..._engines.declaration import RecipeData
 from ..._engines.llama_cpp.words import read_flags as llama_flags
 from ..._engines.normal_form import normal_options
-from ..._engines.options import read_words
 from ..._engines.recipes.foreign import import_recipe
 from ..._engines.recipes.foreign_python import RUNTIMES
 from ..._engines.recipes.recipe import Library
@@ -32,8 +31,9 @@ _PORTS: Mapping[str, int] = data_table("adopt_ports")
 _WORDS: Mapping[str, str] = data_table("adopt_words")
 # Of a server without a container.
 _IMAGES = {"vllm": fact("image", "reference"), "sglang": "lmsysorg/sglang:latest-cu130",
-           "llama-cpp": fact("llama_cpp_image", "reference")}  # fmt: skip
-_SIZES = {"max-model-len": "max_model_len", "max-num-seqs": "max_num_seqs"}
+           "llama-cpp": fact("llama_cpp_image", "reference"),
+           "trtllm": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13"}  # fmt: skip
+_SIZES = {theirs: ours for name in ("vllm", "sglang", "trtllm") for ours, theirs in ENGINES[name].spec.workload.items()}
 _SOURCE = "what ran, as gb10.fleet.init read it"
 # Of a group's network: the plan makes these anew, of its cables.
 _NETWORK = re.compile(
@@ -105,7 +105,6 @@ def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
         ("deep", any(map(_is_deep, serving["words"]))),
         ("hidden", serving["by"] == "hidden"),
         ("template", any(re.search(r"\{[{%#]", text) for text in texts)),
-        ("engine", serving["engine"] not in _START),
         ("config", not model and "config" in options),
         ("variables", not model and variables),
         ("no-model", not model),
@@ -115,7 +114,7 @@ def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
         ("folder", not _repository(serving, model)),
     )
     here = f" (here {serving['folder']})" if serving["folder"] not in ("", model) else ""
-    words = {"missing": missing, "model": model, "here": here, "variables": variables, "engine": serving["engine"]}
+    words = {"missing": missing, "model": model, "here": here, "variables": variables}
     why = next((_WORDS[name].format(**words, config=_first(options, "config")) for name, holds in rows if holds), "")
     return f"{where}: {why}" if why else ""
 
@@ -134,8 +133,8 @@ def _options(serving: Serving) -> dict[str, Any]:
     words = [word for word in serving["words"] if not _is_deep(word)]
     if serving["engine"] == "llama-cpp":
         return llama_flags(words)
-    if serving["engine"] == "sglang":
-        return read_words(words, RUNTIMES["sglang"].release)
+    if runtime := RUNTIMES.get(serving["engine"]):
+        return runtime.read(words)
     return normal_options(vllm_flags(words, load())[1], Place())[0]
 
 
@@ -237,7 +236,8 @@ def _adopt(
         idle = sorted({name for name in env if name.startswith("VLLM_")} - {*load().release(release).variables})
         notes += [f"vLLM {release} ignores {', '.join(idle)}, so it stays out"] if idle else []
         env = {name: value for name, value in env.items() if name not in idle}
-    adapters = ENGINES[imported["engine"]].adapters(flags)
+    engine = ENGINES[imported["engine"]]
+    adapters, asks_for_key = engine.adapters(flags), bool(engine.spec.key.target)
     own_files = [path for path in serving["paths"] if path in json.dumps(flags)]
     imported["mounts"] = [
         {"source": source, "target": target, "read_only": True}
@@ -251,14 +251,15 @@ def _adopt(
         "hosts": [*hosts],
         "port": port,
         **({"listen": listen} if listen else {}),
-        "served_name": str(names[0]) if names else model_of(serving["words"]),
+        # without a key it has no name of its own either
+        **({"served_name": str(names[0]) if names else model_of(serving["words"])} if asks_for_key else {"open": True}),
         **_model(serving, others, own, hosts, notes),
         **({"image": image} if image else {}),
         **({"workload": workload} if workload else {}),
         **differs,
     }
     notes += _of_start(serving, [str(more) for more in names[1:]])
-    stops = dict.fromkeys(hosts, "end its member of the Ray cluster")
+    stops = dict.fromkeys(hosts, "end its member of the head's cluster")
     ranks = zip(hosts, [serving, *others], strict=False)
     stops |= {host: rank["ends"] or "end it where it was started" for host, rank in ranks}
     return Adopted(service, recipe, notes, runs, stops)
@@ -383,7 +384,7 @@ def _of_start(serving: Serving, names: Sequence[str]) -> Iterator[str]:
         ("changed", serving["changed"]),
         ("over", serving["over"]),
         ("key", keys),
-        ("no-key", not keys),
+        ("no-key", not keys and serving["engine"] != "trtllm"),
         ("secrets", others),
         ("returns", not serving["returns"]),
     )

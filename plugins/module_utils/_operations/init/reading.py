@@ -93,7 +93,7 @@ class Ours(TypedDict):
 
 
 class Ray(TypedDict):
-    """A member of a Ray cluster: the address of its head."""
+    """A member of a cluster of Ray or MPI: the address of its head."""
 
     head: _Line
 

@@ -77,6 +77,8 @@ _COMPOSE = "com.docker.compose."
 # How Podman, and people, write what Docker names without it.
 _HUB = re.compile(r"^(index\.)?docker\.io/(library/)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+# How a member of Ray, and one of Open MPI (orted, prted), names the machine that began it.
+_HEAD = re.compile(r"(?:^--gcs-address=|^[\w.@-]+;tcp4?://)([\d.,]{7,200}):\d+")
 Ask = Callable[[str], str]
 _MOST_FILES, _MOST_CHANGED, _MOST_FILE = 300, 20, 1 << 16
 
@@ -556,9 +558,9 @@ def _text(path: Path) -> str:
 
 
 def ray_heads(running: Sequence[Process]) -> list[str]:
-    """The addresses of the heads of Ray clusters that this machine is in."""
-    found = (re.fullmatch(r"--gcs-address=([0-9.]{7,15}):\d+", word) for process in running for word in process.words)
-    return sorted({item[1] for item in found if item})
+    """The addresses of the heads of clusters, of Ray or MPI, that this machine is in."""
+    found = (match for process in running for word in process.words for match in _HEAD.findall(word))
+    return sorted({address for match in found for address in match.split(",")})
 
 
 def beside(running: Sequence[Process], run: Run) -> dict[str, int]:
