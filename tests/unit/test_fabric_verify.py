@@ -157,7 +157,7 @@ def moved(both: Readings) -> None:
     both["spark-2"]["asked"][FIRST]["answers"] = {"192.168.100.11": "02:c7:00:00:00:77"}
 
 
-def swapped_and_heard_by_all(both: Readings) -> None:
+def swapped_and_received_by_all(both: Readings) -> None:
     swapped(both)
     both["spark-2"]["asked"][SECOND] = readings()["spark-2"]["asked"][SECOND]
     both["spark-2"]["asked"][FIRST]["answers"] = {
@@ -198,7 +198,7 @@ FAULTS: list[tuple[str, Callable[[Readings], None], int, str, str]] = [
     ("fabric-no-peer", one_half_gone, 1, "it does not answer, others do: the other half of its port", PEER_1),
     ("fabric-no-peer", at("spark-2", "asked", FIRST, answers={"192.168.101.10": mac("spark-2", 1)}), 1,
      "a carrier, but nobody answers", PEER_1),
-    ("fabric-wrong-peer", swapped_and_heard_by_all, 1, "connected to titan: port 0 half 0 (enp1s0f0np0)", PEER_1),
+    ("fabric-wrong-peer", swapped_and_received_by_all, 1, "connected to titan: port 0 half 0 (enp1s0f0np0)", PEER_1),
     ("fabric-wrong-peer", moved, 1, "connected to spark-3: port 0 half 0", PEER_1),
     ("fabric-no-peer", at("spark-2", "asked", FIRST, answers={}), 1, "a carrier, but nobody answers", PEER_1),
     ("fabric-frames", at("spark-2", "asked", FIRST, pings={"192.168.100.11": "100% packet loss"}), 1,
