@@ -18,8 +18,10 @@ notes:
 """
 
 import re
+import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
@@ -28,9 +30,11 @@ from ansible.plugins.callback import CallbackBase
 from ..module_utils._base.faults import Fault, guarded
 from ..module_utils._base.findings import of_sudo
 from ..module_utils._base.plan import Plan
-from ..module_utils._operations.verify.tables import Stopped, end_table, machine_shown, status_table
+from ..module_utils._base.reading import State
+from ..module_utils._operations.verify.tables import Stopped, end_table, machine_shown, status_of, status_text
 from ..plugin_utils._lease import at_work, is_over, this_work
 from ..plugin_utils._screen import clean, show
+from ..plugin_utils._status_page import keep, last_night, page
 
 PROBLEMS = 2  # the exit code of a status that lists problems
 # Tasks that only look: who is stopped by one of them has not been changed.
@@ -66,11 +70,17 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._frozen: dict[str, list[str]] = {}
         self._machines: dict[str, dict[str, str]] = {}
         self._leases: dict[str, dict[str, str]] = {}
+        self._states: dict[str, State] = {}
+        self._page = self._drift = self._observed = self._unwritten = ""
         self._is_status = False
         self._shows_ok = True
 
     def v2_playbook_on_start(self, playbook: object) -> None:
         self._shows_ok = C.config.get_config_value("display_ok_hosts", plugin_type="callback", plugin_name="default")
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        given = play.get_variable_manager().extra_vars
+        self._page, self._drift = (str(given.get(name) or "") for name in ("page", "drift_folder"))
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         if task.resolved_action in _OWN_TABLES or _WHY.search(task.get_path() or ""):
@@ -83,7 +93,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         action = result.task.resolved_action
         if action == "gb10.fleet.plan":
             self._plan, self._hosts = result.result["plan"], result.result["chosen"]
-            self._services = result.result["services"]
+            self._services, self._observed = result.result["services"], result.result["observed"]
         elif action == "gb10.fleet.rollout":
             self._services = result.result["services"]  # of others on these hosts nothing is known
         elif action == "gb10.fleet.service_ready":
@@ -95,6 +105,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
                 self._leases[result.host.get_name()] = lease
         elif action == "gb10.fleet.host_info" and self._is_status and self._plan:
             host = result.host.get_name()
+            self._states[host] = result.result["state"]
             self._machines[host], problems = machine_shown(self._plan, host, result.result["state"])
             self._frozen[host] = [*self._frozen.get(host, ()), *problems]
         elif action == "gb10.fleet.gateway_ready" and "answers" in result.result:
@@ -127,7 +138,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._stopped.setdefault(result.host.get_name(), ("unreachable", _reason(result)))
 
     def v2_playbook_on_stats(self, stats: object) -> None:
-        seen_any = self._verified or self._ranks or self._removed or self._stopped or self._gateways or self._used
+        seen_any = (
+            self._verified
+            or self._ranks
+            or self._removed
+            or self._stopped
+            or self._gateways
+            or self._used
+            or self._page
+        )
         if self._plan is None or not seen_any:
             return
         [text] = guarded("", "the table", partial(self._tables, self._plan))
@@ -140,17 +159,22 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         if (
             self._is_status
             and not self._stopped
-            and (is_ours or any(self._frozen.values()) or any(look["problems"] for look in looked))
+            and (is_ours or self._unwritten or any(self._frozen.values()) or any(look["problems"] for look in looked))
         ):
             raise SystemExit(PROBLEMS)
 
     def _tables(self, plan: Plan) -> Iterator[str]:
         if self._is_status:
             seen = (self._ranks, self._stopped, self._gateways, self._used, self._frozen, self._machines)
-            text = status_table(plan, self._services, *seen)
+            status = status_of(plan, self._services, *seen)
             mine = this_work()
             busy = [f"{host}: {at_work(lease)}" for host, lease in self._leases.items() if not is_over(lease, mine)]
-            yield "\n\n".join((text, "\n".join(busy))) if busy else text
+            if self._page:
+                night = last_night(Path(self._drift or Path(self._observed).parent / "drift"))
+                now = time.strftime("%Y-%m-%d %H:%M %Z")
+                text = page(plan, self._hosts, status, self._states, night, now)
+                self._unwritten = keep(Path(self._page).expanduser(), text)
+            yield "\n\n".join(filter(None, (status_text(status), "\n".join(busy), self._unwritten)))
         else:
             done = (self._verified, self._ranks, self._stopped, self._removed, self._proved, self._clients)
             yield end_table(plan, self._services, self._hosts, *done)

@@ -1,28 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page of a benchmark; Jinja2 comes with Ansible and escapes each value."""
+"""The page of a benchmark."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..module_utils._operations.bench.compare import WRONG, Difference
 from ..module_utils._operations.bench.conditions import NAMES
 from ..module_utils._operations.bench.report import LEFT, WIDTH, plots, recipe_text, span, tables, verdict_text
-
-_TEMPLATES = Path(__file__).resolve().parents[2] / "playbooks" / "templates"
+from ._page import rendered
 
 
 def page(runs: Sequence[Mapping[str, object]], found: Sequence[Difference], paired: bool) -> str:
     """The whole page. runs: what is compared with first, where there is one. paired: whether they ran in turns."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("bench.html.j2").render(
+    return rendered(
+        "playbooks/templates/bench.html.j2",
         runs=runs,
         found=[(item, span(item), verdict_text(item)) for item in found],
         paired=paired,

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``report.html`` of a drift check, from the role's template; Jinja2 comes with Ansible and escapes each value."""
+"""``report.html`` of a drift check, from the role's template."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..module_utils._operations.drift.document import Document, Level, Night
 from ..module_utils._operations.drift.report import summary
+from ._page import rendered
 
-_TEMPLATES = Path(__file__).resolve().parents[2] / "roles" / "drift" / "templates"
 _WORDS = {"clean": "as declared", "drift": "drift", "unknown": "unknown"}
 # A sign beside the colour: not everybody sees the colours.
 _SIGNS = {"clean": "✓", "drift": "✗", "unknown": "?"}
@@ -23,15 +20,8 @@ def page(document: Document, nights: Sequence[Night]) -> str:
     """The whole page. document: `_operations.drift.report.report`. nights: as `_operations.drift.history` keeps them,
     the newest last."""
     headline, _, counts = summary(document).removeprefix("drift: ").rpartition(": ")
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("report.html.j2").render(
+    return rendered(
+        "roles/drift/templates/report.html.j2",
         document=document,
         headline=headline[0].upper() + headline[1:],
         summary=counts,

@@ -22,7 +22,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.clie
     prove,
     read_client,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import end_table, status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
+    end_table,
+    status_of,
+    status_text,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.clients.subject import CLIENTS
@@ -294,7 +298,7 @@ def test_status_shows_how_each_does(folder: Path, active: str, reply: Reply, hea
     read = read_client(lambda _words: shown, client(plan, "titan"), lambda *_asked: reply)
     assert read["health"] == health
     assert len(read["problems"]) == bool(problem)
-    table = status_table(plan, [], {}, {}, clients={"chat": read})
+    table = status_text(status_of(plan, [], {}, {}, clients={"chat": read}))
     row = next(line for line in table.splitlines() if line.startswith("chat"))
     assert row.split()[:4] == ["chat", "open-webui", "titan", "http://titan:3000"] and row.endswith(health)
     assert problem in table and ("no problems" in table) == (not problem)

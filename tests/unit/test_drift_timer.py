@@ -114,3 +114,24 @@ def test_a_check_that_did_not_run_is_itself_sent(
         gb10_drift.main()
     assert ended.value.code == 0
     assert "did not run to its end" in got[0][2]
+
+
+def test_a_page_that_was_not_drawn_is_one_line_and_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "fleet page.html"
+    given: list[tuple[str, str]] = []
+
+    def ran(lines: list[str], text: str = "", status: str = "failed") -> str:
+        def run(_settings: object, playbook: str, options: str) -> tuple[int, str, list[str]]:
+            given.append((playbook, options))
+            if text:
+                page.write_text(text)
+            return 2, status, lines
+
+        monkeypatch.setattr(gb10_drift, "_run", run)
+        return str(gb10_drift.draw({"page": str(page), "folder": "/reports", "seconds": 9}))
+
+    assert ran([], "drawn") == ""
+    assert given[0] == ("gb10.fleet.status", f"-e 'page={page}' -e drift_folder=/reports/reports")
+    assert ran(["", "page: found it, which is no page of gb10.fleet"]).startswith("page: found it")
+    assert ran([], status="timeout") == "it ran out of time"
+    assert "Unable to parse /srv/site/hosts.yml" in ran(BROKEN)

@@ -27,7 +27,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.prom
     verdict,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import answered
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import end_table, status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
+    end_table,
+    status_of,
+    status_text,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from drift_fleet import changed, readings
@@ -194,7 +198,7 @@ def test_a_service_of_it_goes_its_whole_way_without_a_word_of_vllm(
             **{"unit": {"active": "active"}, "supervisor": SERVING, "memory": {"total": 1 << 37, "available": 1 << 36}},
         }
     }
-    texts.append(status_table(found, ["parrot"], seen, {}))
+    texts.append(status_text(status_of(found, ["parrot"], seen, {})))
     assert "no problems" in texts[-1]
 
     # drift

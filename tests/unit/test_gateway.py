@@ -26,7 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client im
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import gateway as proof
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import status_of, status_text
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.ruleset import ruleset
@@ -771,7 +771,7 @@ def test_status_shows_each_model_and_what_is_wrong(folder: Path) -> None:
     read = {"unit": {"active": "active"}, "unread": [], "servers": reading.servers_of(STAT), "why": "", "holds": {}}
     part = plan["hosts"]["titan"]["gateway"]
     found = [one.sentence() for one in proof.problems("titan", part, read)]
-    text = status_table(plan, [], {}, {}, {"titan": {**read, "problems": found}})
+    text = status_text(status_of(plan, [], {}, {}, {"titan": {**read, "problems": found}}))
     assert re.search(r"titan +active +tiny +1 of 2 +2 \+ 1", text)
     assert "b on spark-2 gets no requests: DOWN, L4CON, refused" in text
     held = {**read, "holds": {"a": "rollout-of-a"}}

@@ -30,7 +30,7 @@ from ansible_collections.gb10.fleet.plugins.action import (
     vllm_catalogue_info,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import fabric_addresses
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import status_of, status_text
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.bandwidth import judge_bandwidth
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.judge import judge, summary
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking
@@ -148,10 +148,12 @@ def use(module: str, found: dict[str, Any]) -> None:
         summary(PLANS["spark-2"], judge_bandwidth("spark-2", GATES, found["result"]), found["result"])
     elif module == "rank_info":
         ranks = {("spark-2", one["service"]): one for one in found["ranks"]}
-        status_table(PLAN, ["pair"], ranks, {})
+        status_text(status_of(PLAN, ["pair"], ranks, {}))
     elif module == "gateway_info":
         gateways = {"spark-2": found["gateway"]} if found["gateway"] else {}
-        status_table(WITH_GATEWAY, [], {}, {}, gateways, clients={one["client"]: one for one in found["clients"]})
+        status_text(
+            status_of(WITH_GATEWAY, [], {}, {}, gateways, clients={one["client"]: one for one in found["clients"]})
+        )
 
 
 @pytest.mark.parametrize("module", GOOD)

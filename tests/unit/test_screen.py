@@ -21,6 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Plac
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judge import silent
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import tables
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import Status
 from ansible_collections.gb10.fleet.plugins.plugin_utils import _screen
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import Origin, origin
 from shell import owners_environment
@@ -155,7 +156,7 @@ def test_a_status_with_problems_ends_with_2(
     """Ansible's own code stays where a host failed or was out of reach."""
     table = fleet_table.CallbackModule()
     table._plan, table._is_status = {}, True
-    monkeypatch.setattr(fleet_table, "status_table", lambda *_: "")
+    monkeypatch.setattr(fleet_table, "status_of", lambda *_: Status([], [], [], [], [], []))
     table._ranks = {("titan", "chat"): {"problems": problems}}
     table._stopped = {"spark-2": ("unreachable", "no route")} if stopped else {}
     try:
@@ -173,7 +174,7 @@ def test_a_slip_of_ours_in_the_table_is_named_and_the_exit_code_shows_it(monkeyp
         raise KeyError("uptime")
 
     shown: list[str] = []
-    monkeypatch.setattr(fleet_table, "status_table", fails)
+    monkeypatch.setattr(fleet_table, "status_of", fails)
     monkeypatch.setattr(fleet_table, "show", shown.append)
     table = fleet_table.CallbackModule()
     table._plan, table._is_status, table._ranks = {}, True, {("titan", "chat"): {"problems": []}}

@@ -16,7 +16,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tabl
     Stopped,
     end_table,
     machine_shown,
-    status_table,
+    status_of,
+    status_text,
 )
 from drift_fleet import state_of
 from unit.test_doctor import PLAN as PLANNED
@@ -124,7 +125,7 @@ def test_a_rank(found: dict[str, Any], word: str, rule: str | None, remedy: str)
 
 def test_the_table_has_a_row_a_rank_and_a_line_a_problem() -> None:
     worker = rank(1, state="waiting", error="no word from the head", tokens_per_s=None, running=None, kv_use=None)
-    text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank(), ("spark-3", "pair"): worker}, {})
+    text = status_text(status_of(PLAN, ["pair"], {("spark-2", "pair"): rank(), ("spark-3", "pair"): worker}, {}))
     head_row, worker_row = text.splitlines()[1:3]
     assert head_row.split() == [
         *("pair", "0", "spark-2", "serving", "2", "h", "03", "min", "12.3", "2", "+", "1", "25%", "20.0", "GiB")
@@ -142,7 +143,7 @@ def test_the_rate_has_what_is_expected_of_these_requests(running: int, kv_use: f
     speed = {"alone": {"total": 74.0, "accepted": 1.0}, "together": {"requests": 16, "total": 540.0}}
     plan = PLAN | {"services": {"pair": {"hosts": ["spark-2"], "speed": speed | {"own": None, "full_s": 0.2}}}}
     ranks = {("spark-2", "pair"): rank(running=running, kv_use=kv_use)}
-    assert cell in status_table(plan, ["pair"], ranks, {}).splitlines()[1]
+    assert cell in status_text(status_of(plan, ["pair"], ranks, {})).splitlines()[1]
 
 
 def test_a_machine_has_its_row_and_its_illness_with_what_helps() -> None:
@@ -160,12 +161,14 @@ def test_a_machine_has_its_row_and_its_illness_with_what_helps() -> None:
         row, problems = machine_shown(PLANNED, "titan", state)  # type: ignore[arg-type]
         assert " ".join(row.values()).split()[: len(cells) + 1] == ["titan", *cells]
         assert len(problems) == len(rules) and all(word in " ".join(problems) for word in rules)
-        text = status_table(PLAN, [], {}, {}, {}, {}, {"titan": problems}, {"titan": row})
+        text = status_text(status_of(PLAN, [], {}, {}, {}, {}, {"titan": problems}, {"titan": row}))
         assert text.splitlines()[0].split()[:2] == ["machine", "GPU"] and all(word in text for word in rules)
 
 
 def test_a_host_that_can_not_be_asked_has_its_row() -> None:
-    text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank()}, {"spark-3": ("unreachable", "no \n route")})
+    text = status_text(
+        status_of(PLAN, ["pair"], {("spark-2", "pair"): rank()}, {"spark-3": ("unreachable", "no \n route")})
+    )
     assert "unreachable" in text.splitlines()[2]
     assert "spark-3: unreachable: no route" in text
 
@@ -195,7 +198,7 @@ def test_three_hundred_stopped_hosts_are_three_paragraphs_and_three_rows() -> No
     }
     last = (hosts[-1], f"chat-{hosts[-1]}")
     proof = {last: {"state": "serving", "answer": "", "comparison": "", "problems": []}}
-    status = status_table(plan, [*services], {last: rank()}, stopped)
+    status = status_text(status_of(plan, [*services], {last: rank()}, stopped))
     end = end_table(plan, [*services], hosts, proof, {}, stopped)
     for text, column in ((status, 3), (end, -1)):
         rows, below = text.split("\n\n")
@@ -212,7 +215,7 @@ def test_three_hundred_stopped_hosts_are_three_paragraphs_and_three_rows() -> No
 
 def test_all_well_is_reported_too() -> None:
     both = {("spark-2", "pair"): rank(), ("spark-3", "pair"): rank(1)}
-    assert status_table(PLAN, ["pair"], both, {}).endswith("no problems")
+    assert status_text(status_of(PLAN, ["pair"], both, {})).endswith("no problems")
 
 
 def began(at: str, seconds: float, **phases: float) -> dict[str, Any]:
@@ -229,12 +232,14 @@ def began(at: str, seconds: float, **phases: float) -> dict[str, Any]:
 )
 def test_the_last_start_is_below_the_table_by_phase(last: dict[str, Any], shown: str) -> None:
     usual = began("2026-11-20T18:58:30+00:00", 40, weights=20)
-    text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank(starts=[usual, last])}, {})
+    text = status_text(status_of(PLAN, ["pair"], {("spark-2", "pair"): rank(starts=[usual, last])}, {}))
     assert ("pair on spark-2: " + shown in text) if shown else ("started in" not in text)
-    slow = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank(starts=[usual, usual, last | {"seconds": 91}])}, {})
+    slow = status_text(
+        status_of(PLAN, ["pair"], {("spark-2", "pair"): rank(starts=[usual, usual, last | {"seconds": 91}])}, {})
+    )
     assert ("its last start took 91 s, 60 of them weights; the median of 2 before is 40" in slow) == bool(shown)
-    assert "started in" not in status_table(
-        PLAN, ["pair"], {("spark-2", "pair"): rank(state="loading", starts=[last])}, {}
+    assert "started in" not in status_text(
+        status_of(PLAN, ["pair"], {("spark-2", "pair"): rank(state="loading", starts=[last])}, {})
     )
 
 
@@ -319,6 +324,6 @@ def test_a_unit_that_runs_and_does_nothing_is_named(
     found = [*frozen(idle_units(str(tmp_path / "proc"), str(tmp_path / "groups")))]
     assert [finding.place for finding in found] == ["unit gb10-gateway.service"] * seen
     both = {(host, "pair"): rank() for host in ("spark-2", "spark-3")}
-    text = status_table(PLAN, ["pair"], both, {}, frozen={"spark-2": [each.sentence() for each in found]})
+    text = status_text(status_of(PLAN, ["pair"], both, {}, frozen={"spark-2": [each.sentence() for each in found]}))
     assert ("systemctl kill --signal=KILL gb10-gateway.service" in text) is seen
     assert text.endswith("no problems") is not seen

@@ -4,7 +4,8 @@
 """One unattended drift check: drift.yml through ansible-runner, its artifacts rotated, its outcome in one line.
 
 The line also goes by mail, to a webhook or to ntfy, if the settings name one: when a check is not clean, when it is
-clean again, and, by systemd's OnFailure, when the check itself did not run to its end.
+clean again, and, by systemd's OnFailure, when the check itself did not run to its end. With a page in the settings,
+status.yml then draws the fleet on it.
 
 Managed by gb10.fleet. Exits with 0 clean, 2 drift, 1 unknown: a missing host, an inventory that can't be read, a
 check that ran out of time, or no ansible-playbook.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from typing import Any
 UNKNOWN = 1
 PREFIX = "drift: "
 SECONDS = 30
+PAGE_SECONDS = 600
 
 
 def outcome(code: int, status: str, lines: list[str]) -> tuple[int, str]:
@@ -46,14 +49,31 @@ def _reason(lines: list[str]) -> str:
 
 
 def check(settings: dict[str, Any]) -> tuple[int, str]:
+    options = f"-e drift_deep=true -e drift_speed=true -e drift_folder={settings['folder']}/reports"
+    return outcome(*_run(settings, settings["playbook"], options))
+
+
+def draw(settings: dict[str, Any]) -> str:
+    """The fleet on one page, by status.yml; why there is none of tonight."""
+    page = Path(settings["page"])
+    before = page.stat().st_mtime_ns if page.exists() else None
+    options = f"-e {shlex.quote(f'page={page}')} -e drift_folder={settings['folder']}/reports"
+    _code, status, lines = _run(settings | {"seconds": PAGE_SECONDS}, "gb10.fleet.status", options)
+    if page.exists() and page.stat().st_mtime_ns != before:
+        return ""
+    refused = [line for line in lines if line.startswith("page: ")]
+    return "it ran out of time" if status == "timeout" else refused[0] if refused else _reason(lines)
+
+
+def _run(settings: dict[str, Any], playbook: str, options: str) -> tuple[int, str, list[str]]:
     import ansible_runner  # noqa: PLC0415 - its absence is an outcome as well
 
     runner = ansible_runner.run(
         private_data_dir=settings["folder"],
         project_dir=settings["project"],
-        playbook=settings["playbook"],
+        playbook=playbook,
         inventory=settings["inventory"],
-        cmdline=f"-e drift_deep=true -e drift_speed=true -e drift_folder={settings['folder']}/reports",
+        cmdline=options,
         rotate_artifacts=settings["keep"],
         timeout=settings["seconds"],
         settings={"suppress_env_files": True},
@@ -61,7 +81,7 @@ def check(settings: dict[str, Any]) -> tuple[int, str]:
         quiet=True,
     )
     with runner.stdout as stream:
-        return outcome(runner.rc if runner.rc is not None else UNKNOWN, runner.status, stream.read().splitlines())
+        return runner.rc if runner.rc is not None else UNKNOWN, runner.status, stream.read().splitlines()
 
 
 def is_news(code: int, line: str, folder: Path) -> bool:
@@ -108,6 +128,13 @@ def main() -> None:
         code, line = check(settings)
     except Exception as error:  # whatever it is: nobody watches, so it is reported in one line
         code, line = UNKNOWN, f"drift: unknown: {error}"
+    if settings.get("page"):
+        try:
+            missing = draw(settings)
+        except Exception as error:  # a page that can't be had changes no verdict
+            missing = str(error)
+        if missing:
+            print(f"drift: no page: {missing}", flush=True)
     print(line, flush=True)
     # one without a verdict makes the service fail, and OnFailure sends that
     if is_news(code, line, Path(settings["folder"])):

@@ -20,8 +20,9 @@ SCENARIO = Path(__file__).resolve().parents[1]
 OWNERS = "env -u ANSIBLE_COLLECTIONS_PATH -u ANSIBLE_CONFIG COLUMNS=200"
 PLAYBOOK = f"cd /srv/fleet && {OWNERS} /opt/ansible/bin/ansible-playbook -i /srv/site"
 WHEELS = "--no-index --find-links /srv/fleet/.cache/drift-timer"
-PIP = json.dumps({"drift_timer_pip_arguments": WHEELS.split(), "drift_timer_keep": 2})
 STATE = "/var/lib/gb10-fleet/drift"
+PAGE = f"{STATE}/fleet.html"
+PIP = json.dumps({"drift_timer_pip_arguments": WHEELS.split(), "drift_timer_keep": 2, "drift_timer_page": PAGE})
 # A unit may have ended before the journal has its last line.
 JOURNAL = "journalctl --sync; journalctl"
 
@@ -151,6 +152,7 @@ def test_the_nights(control: Control) -> None:
 
     control.fleet.root("spark-2", "sysctl -qw vm.swappiness=60")
     control.must_find("2", "inactive", "drift: not everything is as declared: 1 host, 1 warning")
+    assert "✗ 0 errors, 1 warnings, 0 hints" in control.run(f"cat {PAGE}")
     report = json.loads(control.run(f"cat {STATE}/reports/report.json"))
     assert [one["resource"] for one in report["findings"]] == ["sysctl vm.swappiness"]
     control.fleet.root("spark-2", "sysctl -qw vm.swappiness=1")

@@ -7,6 +7,7 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, repeat
 from types import MappingProxyType
@@ -205,7 +206,28 @@ def _wrapped(problems: Sequence[str]) -> str:
     )
 
 
-def status_table(
+@dataclass(frozen=True)
+class Status:
+    """What was seen of a fleet. ranks: rows, each with whether it was seen. started: a sentence on each last start.
+    problems: a paragraph a cause, with its remedy."""
+
+    ranks: Sequence[tuple[dict[str, str], bool]]
+    machines: Sequence[Mapping[str, str]]
+    gateways: Sequence[dict[str, str]]
+    clients: Sequence[dict[str, str]]
+    started: Sequence[str]
+    problems: Sequence[str]
+
+
+def status_text(status: Status) -> str:
+    """One row a rank, one a machine, one a model of the gateway, one a client of it, then one paragraph a problem."""
+    shown = (_few(status.ranks, "health"), status.machines, status.gateways, status.clients)
+    below = "\n".join(status.problems) or "no problems"
+    parts = (*(table(part) for part in shown if part), "\n".join(status.started), below)
+    return "\n\n".join(part for part in parts if part)
+
+
+def status_of(
     plan: Plan,
     services: Sequence[str],
     ranks: Mapping[tuple[str, str], Mapping[str, Any]],
@@ -214,14 +236,10 @@ def status_table(
     clients: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     frozen: Mapping[str, Sequence[str]] = MappingProxyType({}),
     machines: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-) -> str:
-    """One row a rank, one a machine, one a model of the gateway, one a client of it, then one paragraph a problem with
-    its remedy.
-
-    ranks: (host, service) -> what `read_ranks` found. stopped: host -> why it could not be asked. gateways: host ->
-    what `gb10.fleet.gateway_info` returned. clients: what
-    it returned of each client, by its name. frozen: sentences on units and machines, by host. machines: rows of
-    `machine_shown`, by host.
+) -> Status:
+    """ranks: (host, service) -> what `read_ranks` found. stopped: host -> why it could not be asked. gateways: host ->
+    what `gb10.fleet.gateway_info` returned. clients: what it returned of each client, by its name. frozen: sentences
+    on units and machines, by host. machines: rows of `machine_shown`, by host.
     """
     rows: list[tuple[dict[str, str], bool]] = []
     started: list[str] = []
@@ -248,10 +266,8 @@ def status_table(
         | {"health": clients[item["client"]]["health"]}
         for item in known
     ]
-    below = "\n".join(_paragraphs(plan, lines)) or "no problems"
-    shown = (_few(rows, "health"), [row for _host, row in sorted(machines.items())], behind, used)
-    parts = (*(table(part) for part in shown if part), "\n".join(started), below)
-    return "\n\n".join(part for part in parts if part)
+    by_host = [row for _host, row in sorted(machines.items())]
+    return Status(rows, by_host, behind, used, started, _paragraphs(plan, lines))
 
 
 def machine_shown(plan: Plan, host: str, state: State) -> tuple[dict[str, str], list[str]]:
