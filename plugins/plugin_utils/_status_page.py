@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The fleet on one page: what ``status.yml`` saw, and what is kept beside the inventory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from ..module_utils._base.own_files import look, replace_file
-from ..module_utils._base.plan import Plan, ServicePlan
+from ..module_utils._base.plan import Plan
 from ..module_utils._base.ranks import front_of
 from ..module_utils._base.reading import State
 from ..module_utils._base.sizes import size
@@ -78,21 +78,9 @@ def _service(plan: Plan, name: str, rows: Sequence[Mapping[str, str]]) -> dict[s
         "recipe": service["recipe"],
         "context": service["kv"]["context"],
         "serves": all(row["health"] == SERVING for row in rows),
-        "facts": [*_facts(service)],
+        "speed": service["speed"],
         "ranks": rows,
     }
-
-
-def _facts(service: ServicePlan) -> Iterator[str]:
-    speed = service["speed"]
-    if speed:
-        alone = speed["alone"]
-        yield f"forecast: {alone['low']:.0f} to {alone['high']:.0f} tokens a second of one request"
-    if speed and speed["own"]:
-        run = speed["own"]["record"]["runs"][-1]
-        point = min(run["points"], key=lambda point: int(point["requests"]))
-        rate = sum(point["decode"]) / len(point["decode"])
-        yield f"last benchmark, {run['at'][:10]}: {rate:.0f} tokens a second each, {point['requests']} at once"
 
 
 def _host(plan: Plan, host: str, state: State | None, status: Status, night: Night | None) -> dict[str, Any]:

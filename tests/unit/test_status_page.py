@@ -106,6 +106,16 @@ def test_words_of_hosts_are_text_and_nothing_is_loaded() -> None:
     assert "default-src 'none'" in text
 
 
+def test_the_forecast_and_the_last_benchmark() -> None:
+    plan = copy.deepcopy(PLAN)
+    points = [{"requests": 4, "decode": [5.0]}, {"requests": 1, "decode": [30.0, 32.0]}]
+    own = {"record": {"runs": [{"at": "2026-11-20T03:00:00Z", "points": points}]}}
+    plan["services"]["tiny"]["speed"] = {"alone": {"low": 28.4, "high": 35.6}, "own": own}
+    text = shown(plan, tokens_per_s=None)
+    assert "forecast: 28 to 36 tokens a second of one request" in text
+    assert "last benchmark, 2026-11-20: 31 tokens a second each, 1 at once" in text
+
+
 def test_a_key_is_not_on_the_page() -> None:
     plan = copy.deepcopy(PLAN)
     plan["hosts"]["titan"]["services"][0]["key"] = {"source": "/home/me/.fleet/keys/tiny.key", "path": "/x", "form": ""}
