@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "collections"))
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import releases, store  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.extract import extract  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.image import extract  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.source import Source, Tree  # noqa: E402
 from profiling import profiling  # noqa: E402
 

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests" / "unit")]
 
 from ansible_collections.gb10.fleet.plugins.module_utils._base.proofs import proofs  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.against_catalogue import Name, misleading  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import RULES, Rule  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_bad import known_bad  # noqa: E402

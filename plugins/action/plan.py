@@ -41,7 +41,7 @@ from ..module_utils._plan.keys import key_problems, secret_file
 from ..module_utils._plan.text import WIDTH, as_json, as_text, concerning, findings_text
 from ..module_utils._stores.lock.file import NAME
 from ..module_utils._subjects.gateway.clients import client_problems
-from ..module_utils._subjects.tls.judge import of_owner
+from ..module_utils._subjects.tls.subject import of_owner
 from ..plugin_utils._bundle_key import trusted_key, used
 from ..plugin_utils._certificates import described
 from ..plugin_utils._documented import OnController

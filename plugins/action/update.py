@@ -7,10 +7,9 @@ from typing import Any
 
 from ..module_utils._base.findings import Finding, ordered
 from ..module_utils._base.subject import PreflightContext
-from ..module_utils._operations.update.gate import apart, problems
+from ..module_utils._operations.update.gate import apart, faults, name, problems
 from ..module_utils._operations.update.order import groups_of, next_of, services_of, steps, wanting
 from ..module_utils._operations.update.page import changes, page
-from ..module_utils._operations.update.proof import faults, name
 from ..module_utils._operations.update.result import Result, result, running
 from ..plugin_utils._documented import OnController
 from ..plugin_utils._screen import refusal, show, warn

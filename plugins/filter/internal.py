@@ -51,16 +51,15 @@ from ..module_utils._operations.drift.questions import host_view
 from ..module_utils._operations.pull.published import refused
 from ..module_utils._operations.recover import copies, recovered
 from ..module_utils._operations.undo.dependents import removal
+from ..module_utils._operations.update.gate import unproved
 from ..module_utils._operations.update.page import stopped
-from ..module_utils._operations.update.proof import unproved
 from ..module_utils._operations.verify.why import why
 from ..module_utils._plan.described import explained
 from ..module_utils._plan.inventory_files import inventory_folder
 from ..module_utils._plan.preflight.earlier import upgrade
 from ..module_utils._plan.preflight.needs import lets_others_in, made_elsewhere, obstacles, preflight
-from ..module_utils._subjects.services.removals import findings, not_there
 from ..module_utils._subjects.services.taken_back import forgotten, kept
-from ..module_utils._subjects.services.undeclared import undeclared
+from ..module_utils._subjects.services.undeclared import findings, not_there, undeclared
 
 
 def preflight_sentences(

@@ -73,7 +73,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._base.own_files import clear_of_folders, set_aside
 from ..module_utils._base.owned import require_pattern, undeclared
-from ..module_utils._host.probe.owned import find_owned
+from ..module_utils._host.probe.files import find_owned
 from ..module_utils._host.probe.parts import UnreadableError, bounded_run
 from ..module_utils._host.probe.units import read_units
 from ..module_utils._host.settings.units import State, decide, refusal

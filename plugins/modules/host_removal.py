@@ -62,7 +62,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._base import layout
 from ..module_utils._base.findings import FleetError
-from ..module_utils._host.probe.owned import find_owned
+from ..module_utils._host.probe.files import find_owned
 from ..module_utils._operations.undo import record
 from ..module_utils._operations.undo.survey import (
     RemovalOrder,

@@ -27,7 +27,7 @@ _EARLIER = timedelta(days=1)
 
 
 def described(certificate: str, now: datetime, key: str | None = None) -> dict[str, Any]:
-    """What `_subjects.tls.judge.problems` takes. certificate: PEM, of which the first one counts. key: its PEM, if
+    """What `_subjects.tls.subject.problems` takes. certificate: PEM, of which the first one counts. key: its PEM, if
     known."""
     try:
         read = x509.load_pem_x509_certificate(certificate.encode())

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway import floating
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.units import address_config
 
 ADDRESS, PORT = "10.99.0.100", 8443
 HOSTS = {"gb10-one": "10.99.0.1", "gb10-two": "10.99.0.2"}
@@ -47,7 +47,7 @@ class Pair:
         shutil.copy(self.folder / "tls.pem", folder)
         (folder / "haproxy.cfg").write_text(HAPROXY.format(folder=folder, host=host))
         part = {"members": HOSTS, "address": ADDRESS, "port": PORT}
-        (folder / "address.conf").write_text(floating.config(part, host, "cable"))  # type: ignore[arg-type]
+        (folder / "address.conf").write_text(address_config(part, host, "cable"))  # type: ignore[arg-type]
         log = (self.folder / f"{host}.log").open("wb")
         inside = ["ip", "netns", "exec", host]
         own = [f"--{kind}={folder}/{kind}" for kind in ("pid", "vrrp_pid")]

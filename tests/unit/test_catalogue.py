@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import store
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.extract import extract, extract_tree
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.image import extract, extract_tree
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import (
     Catalogue,
     Option,

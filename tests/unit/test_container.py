@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import Budget, Limits
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import Container, Mount, docker_run
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import rank_unit
 
 
 def words(*, image: str = "img", arguments: tuple[str, ...] = (), **parts: Any) -> list[str]:

@@ -109,7 +109,6 @@ IO = {
     "_operations/bundle/wheels.py": "reads wheels and artifacts",
     "_operations/bench/load.py": "runs a load generator on the host",
     "_subjects/container_engine/reading.py": "reads Docker's settings",
-    "_engines/vllm/catalogue/extract.py": "reads a checkout of vLLM",
     "_engines/vllm/catalogue/image.py": "reads vLLM's source out of an image",
     "_engines/vllm/catalogue/releases.py": "reads and writes data/vllm_catalogue",
     "_engines/vllm/catalogue/source.py": "reads a checkout of vLLM",

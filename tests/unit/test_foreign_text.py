@@ -106,7 +106,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.aske
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.pull import events
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub import Hub
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.answers import quoted
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.haproxy import quoted
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 known: dict[str, str] = {}
 def way(have: Foreign, found: dict[str, Foreign], unread: Unread) -> None:
@@ -187,7 +187,7 @@ ASKS = {
     "module_utils/_facts/models/gguf.py": {"_word": "a name of letters, digits, _.-"},
     "module_utils/_facts/models/other_forms.py": {"_adapter": "a repository's name by its form"},
     "module_utils/_facts/models/checkpoint.py": {"sizes_of": "a commit and names, by a form"},
-    "module_utils/_operations/update/apt.py": {"_word": "one line"},
+    "module_utils/_operations/update/look.py": {"_word": "one line"},
     "module_utils/_operations/verify/client.py": {"_read": "harmless"},
     "module_utils/_plan/trust.py": {"_texts": "a recipe's, by its form; shown by worded texts"},
     "module_utils/_stores/weights/hub.py": {"hub_sums": "names and sums that are compared, and never shown"},

@@ -42,7 +42,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.causes im
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.textfile import _labels
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle import manifest
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.formats import _labels as drift_labels
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update import apt
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update import look
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.archive import read_archive
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity import parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock import lock
@@ -163,10 +163,10 @@ def docker_run(text: str) -> None:
 
 
 def of_apt(text: str) -> None:
-    apt.simulation(text)
-    apt.offered(text)
+    look.simulation(text)
+    look.offered(text)
     with contextlib.suppress(ValueError):
-        apt.firmware_of(text.encode(errors="replace").decode())
+        look.firmware_of(text.encode(errors="replace").decode())
 
 
 def boot_log(text: str) -> None:

@@ -31,13 +31,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.ruleset import ruleset
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway import reading
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.answers import quoted
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import (
     client_problems,
     clients_map,
     first_key,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.declared import PLACE
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.haproxy import quoted
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.subject import GATEWAY
 from ansible_collections.gb10.fleet.plugins.modules import gateway_run
 from bench.limits import without_limits

@@ -16,7 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Plac
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load_all, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import Budget, Limits
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import rank_unit
 from hypothesis import given
 from hypothesis import strategies as st
 from test_recipe import RECIPE, changed

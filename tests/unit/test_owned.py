@@ -16,7 +16,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.gb10.fleet.plugins.action.host_removal import looked_for
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout, owned
 from ansible_collections.gb10.fleet.plugins.module_utils._base.owned import matches, patterns_of, require_pattern
-from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.owned import find_owned
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import find_owned
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import compare
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view, questions

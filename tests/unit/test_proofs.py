@@ -14,8 +14,8 @@ import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._base.proofs import proofs, proven
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.against_catalogue import misleading
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import misleading
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import RULES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system import known_bad as table

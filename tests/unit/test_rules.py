@@ -20,8 +20,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.against_catalogue import Name, misleading
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.request import read_request
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import RULES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS, words

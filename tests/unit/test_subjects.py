@@ -19,8 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import Ma
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe import files
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import compare
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.program import MODULES, program_files
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.subject import with_files
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.subject import MODULES, program_files, with_files
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.access import (
     ACCOUNT,
     AUTHORIZED_KEYS,

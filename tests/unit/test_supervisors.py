@@ -78,7 +78,7 @@ def test_a_group_starts_anew_where_its_supervisors_would_not_understand_each_oth
 
 def test_a_changed_unit_changes_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     was = services(planned())
-    monkeypatch.setattr("ansible_collections.gb10.fleet.plugins.module_utils._plan.unit.OWN_OOM_SCORE_ADJ", -400)
+    monkeypatch.setattr("ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks.OWN_OOM_SCORE_ADJ", -400)
     now = services(planned())
     assert not [key for key, one in now.items() if one["definition"] == was[key]["definition"]]
 

@@ -34,8 +34,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_te
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls import clients_view
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.clients_view import refused, refused_at
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.declared import decide
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.judge import of_owner, problems
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.reading import read_certificates
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.subject import of_owner, problems
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import (
     Pair,
     authority,

@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Pr
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import Budget, Limits
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import rank_unit
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.units import units
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.registry import SUBJECTS
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import read_units

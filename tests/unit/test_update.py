@@ -21,14 +21,20 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Pr
 from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import read_answer
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.compare import slower_services
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update import change, look
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.apt import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.form import SHARED, record_of
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.gate import (
+    apart,
+    faults,
+    name,
+    problems,
+    unproved,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.look import (
     deb_of,
     firmware_of,
     offered,
     simulation,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.form import SHARED, record_of
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.gate import apart, problems
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.order import (
     Served,
     UpdateStep,
@@ -39,7 +45,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.orde
     wanting,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.page import changes, page, stopped
-from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import faults, name, unproved
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.result import known_good, result
 from drift_fleet import planned, state_of
 from hypothesis import given

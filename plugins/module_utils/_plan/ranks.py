@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, field, replace
 
 from .._base import layout, worded
 from .._base.findings import Finding
-from .._base.gb10 import fact
+from .._base.gb10 import fact, filled
 from .._base.layers import Value
+from .._base.layout import container, rank_file, supervisor_file
 from .._base.sizes import gib
 from .._base.slice import ContainerEntry
 from .._engines.decided import Rank
@@ -27,7 +28,6 @@ from .._on_host.rank.service import Service as RankFile
 from .._subjects.fabric.hotplug import ABSENT, SEAT, STATE
 from .._subjects.services.supervisors import language
 from .container import Container, Mount, docker_ask, docker_exec, docker_run
-from .unit import rank_unit
 
 _FIRST_FREE_PORT = 1024
 
@@ -270,4 +270,33 @@ def _endpoint(service: Configured) -> Endpoint:
         key_file=placed.key_file,
         key_form=placed.engine.spec.key.form,
         certificate=placed.certificate,
+    )
+
+
+# As Docker's daemon and containerd have it: who runs the service outlives it.
+OWN_OOM_SCORE_ADJ = -500
+
+
+def rank_unit(service: str, summary: str, limits: Limits, inventory: str = "") -> str:
+    """The unit that owns a service's rank on one host, through its supervisor.
+
+    The supervisor restarts the group and keeps the budget for it; systemd restarts the supervisor alone, and not after
+    its status 3, which says that the budget is used up. A stop is the supervisor's business (KillMode): Docker's
+    clients would hand SIGTERM on to a container whose answers are to end first. The start has no time limit: a large
+    model loads for many minutes. The watchdog ends a supervisor that stands still: it could not notice that its rank is
+    dead.
+
+    A file beside it names the supervisor's folder, so that another supervisor leaves the unit as it is.
+
+    limits: of its supervisor. inventory: whose service it is; systemd passes over sections of this kind.
+    """
+    return filled(
+        "rank.service",
+        summary=summary.replace("%", "%%"),
+        supervisor_file=supervisor_file(service),
+        rank_file=rank_file(service),
+        own_oom_score_adj=OWN_OOM_SCORE_ADJ,
+        stop_s=limits.drain_s + 2 * limits.stop_s + 60,
+        container=container(service),
+        inventory=inventory,
     )

@@ -18,9 +18,8 @@ from .._facts.models.purpose import CHAT
 from .._subjects.services.supervisors import chosen
 from . import slices
 from .container import listed
-from .ranks import cache_folders
+from .ranks import cache_folders, rank_unit
 from .summary import weights_read
-from .unit import rank_unit
 
 
 def service_slice(service: Decided, host: str, inventory: str) -> ServiceSlice:

@@ -5,17 +5,52 @@ import grp
 import hashlib
 import hmac
 import json
+import os
 import pwd
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from ..._base.owned import matches, require_pattern
 from ..settings.json_settings import merged
-from .owned import find_owned
 from .parts import Part
+
+# More than any part has: what is beyond is found when these are gone.
+_MOST = 10_000
+
+
+def find_owned(patterns: Iterable[str]) -> list[str]:
+    """The regular files and links that match, by path. ValueError for a pattern that is too wide."""
+    found: set[str] = set()
+    for pattern in patterns:
+        require_pattern(pattern)
+        folder = Path(pattern).parent
+        if _is_plain(folder):
+            below = _all_below(folder) if pattern.endswith("/**") else _files_of(folder)
+            found |= {path for path in below if matches(pattern, path)}
+    return sorted(found)[:_MOST]
+
+
+def _is_plain(folder: Path) -> bool:
+    """Whether each folder on the way is one, and no link to elsewhere."""
+    try:
+        return all(stat.S_ISDIR(part.lstat().st_mode) for part in (folder, *folder.parents))
+    except OSError:
+        return False
+
+
+def _files_of(folder: Path) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        yield from (entry.path for entry in entries if entry.is_symlink() or entry.is_file(follow_symlinks=False))
+
+
+def _all_below(folder: Path) -> Iterator[str]:
+    for path, _folders, _files in os.walk(folder):  # which enters no link
+        yield from _files_of(Path(path))
+
 
 # Larger files are compared by their sums alone.
 TEXT_LIMIT = 1 << 16

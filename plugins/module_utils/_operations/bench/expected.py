@@ -16,7 +16,7 @@ from typing import Any
 from ..._base.findings import Difference
 from ..._base.place import Place
 from ..._base.plan import Plan, ServicePlan, ServiceSpeed
-from ..._subjects.health.gpu import HOT_C, LOW_MHZ, LOW_W
+from ..._subjects.health.subject import HOT_C, LOW_MHZ, LOW_W
 from .compare import differences
 from .form import GPU
 

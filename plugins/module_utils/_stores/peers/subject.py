@@ -6,15 +6,63 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
 from ..._base.findings import Difference
-from ..._base.layout import CACHES, MODELS, STATE
+from ..._base.gb10 import data_table
+from ..._base.layout import CACHES, LIBRARY, MODELS, STATE, UNITS
 from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.reading import Peers
 from ..._base.received import one_line
-from ..._base.slice import Access, PeerAccess
+from ..._base.slice import Access, Files, PeerAccess
 from ..._base.subject import Differences, DriftContext, Questions, SliceContext, Subject
 from ..transfer import access
-from .program import OWNS, program_files
+from ..transfer.access import PROGRAM
 from .reading import READS
+from .start import SLICE
+
+_PACKAGE = "ansible_collections/gb10/fleet/plugins/module_utils"
+_FOLDER = f"{LIBRARY}/peer"
+OWNS = f"{_FOLDER}/**"  # another release has other modules
+# All that the server and what starts it import of this collection: a test holds the list equal to what they load.
+MODULES: tuple[str, ...] = data_table("peer_modules")
+_SERVE = f"{_FOLDER}/serve"
+
+
+def _starting(module: str, arguments: str, started_by: str) -> str:
+    """A program that runs a module's `main`."""
+    return f"""\
+#!/usr/bin/env -S python3 -IB
+# Managed by gb10.fleet. It is started by {started_by}.
+import sys
+
+sys.path.insert(0, "{_FOLDER}")
+
+from {_PACKAGE.replace("/", ".")}._stores.peers.{module} import main
+
+main({arguments})
+"""
+
+
+_SLICE_TEXT = """\
+# Managed by gb10.fleet: what serving other hosts of the fleet may take of this one, all connections together.
+[Slice]
+MemoryMax=2G
+MemorySwapMax=0
+TasksMax=512
+"""
+
+
+def program_files() -> Files:
+    """``{path: {mode, content or source}}``. Without the empty files Ansible's packages would count."""
+    parents = ["/".join(_PACKAGE.split("/")[:depth]) for depth in range(1, _PACKAGE.count("/") + 2)]
+    return {
+        PROGRAM: {"mode": "0755", "content": _starting("start", f'"{_SERVE}"', "sshd for other hosts, by sudo")},
+        _SERVE: {"mode": "0755", "content": _starting("server", "sys.argv[1:]", f"{PROGRAM}, within limits")},
+        f"{UNITS}/{SLICE}": {"mode": "0644", "content": _SLICE_TEXT},
+        **{f"{_FOLDER}/{parent}/__init__.py": {"mode": "0644", "content": ""} for parent in parents},
+        **{
+            f"{_FOLDER}/{_PACKAGE}/{name}.py": {"mode": "0644", "source": f"plugins/module_utils/{name}.py"}
+            for name in MODULES
+        },
+    }
 
 
 def peer_access(here: SliceContext) -> PeerAccess:

@@ -5,7 +5,8 @@ OpenAI's clients write the model behind the messages, so that a body is read to 
 a process of HAProxy has buffers of one size. To send a request anew it keeps a copy of its whole buffer, filled or not:
 with buffers for the largest bodies that took 75 ms of a processor for each request (2.6.12, 3.0.11). So there are two
 processes. The gateway itself reads bodies of `_USUAL_BODY`, which it can send anew. A larger one goes through the
-second (`bodies`), which names the model in a header and hands all of it back.
+second (`bodies_config`), which names the model in a header and hands all of it back. That one knows no keys, and takes
+requests from the gateway alone: HAProxy's account can open its socket.
 """
 
 import json
@@ -15,10 +16,49 @@ from typing import Any
 from ..._base import layout
 from ..._base.addresses import in_url
 from ..._base.gb10 import data_table, filled
-from .answers import BODY, MOST_BODY, SHARED, TOO_LARGE, UNFINISHED, answer, no_model
 from .backends import Backend, Endpoint
 from .declared import GatewayDeclared
-from .reading import HOLDS
+from .reading import HOLDS, MODELS_MAP
+
+# For a whole body.
+BODY = "60s"
+# Lines of `defaults` in both configurations.
+SHARED = """\
+    timeout connect 2s
+    timeout http-keep-alive 60s
+    timeout queue 2m
+    # silence, and not length: a long prefill says nothing, a stream may go on for hours
+    timeout server 1h
+"""
+
+
+# 20 MB of pictures are 27 MB in base64, and the words around them.
+MOST_BODY = 32 << 20
+
+
+def answer(status: int, code: str, message: str) -> str:
+    """An answer in the form of OpenAI's errors, as words of ``http-request return``."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
+    return f"status {status} content-type application/json string {quoted(body)}"
+
+
+def no_model(offered: Iterable[Backend]) -> str:
+    """The answer to a request for a model that nobody serves."""
+    names = ", ".join(sorted(name for backend in offered for name in backend.names)) or "none"
+    words = f"no such model; there are: {names}. Where a request is no JSON, name it by the header X-Model"
+    return answer(404, "model_not_found", words)
+
+
+def quoted(text: str) -> str:
+    """A word of HAProxy's configuration: between single quotes nothing has a meaning but a single quote."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+# What both processes say.
+TOO_LARGE = answer(413, "request_too_large", f"a request may have {MOST_BODY >> 20} MiB; send less at once")
+UNFINISHED = answer(408, "request_timeout", "the request did not come to its end in time; send it again")
+
 
 # Words of some 60,000 tokens.
 _USUAL_BODY = 224 << 10
@@ -235,3 +275,25 @@ _LOG = (
     """'{"client":"%[var(txn.client)]","from":"%[var(txn.from)]","model":"%[var(txn.backend)]","host":"%s","status":%ST,"""
     """"queued_ms":%Tw,"first_byte_ms":%Tr,"ms":%Ta,"sent":%U,"received":%B,"ended":"%tsc"}'"""
 )
+
+
+# Headers, and what HAProxy notes of each part of a message beside it. Of a buffer only pages that were written take
+# memory: 80 MB for a body of 28 MB, measured with 2.6.12.
+_BUFFER = MOST_BODY + (256 << 10)
+
+
+def bodies_config(offered: Iterable[Backend]) -> str:
+    """``bodies.cfg``."""
+    return filled(
+        "bodies.cfg",
+        large=f"{layout.GATEWAY_STATUS}/large.sock",
+        bodies=f"{layout.GATEWAY_BODIES_STATUS}/bodies.sock",
+        body=MOST_BODY,
+        buffer=_BUFFER,
+        too_large=TOO_LARGE,
+        no_model=no_model(offered),
+        models=MODELS_MAP,
+        unfinished=UNFINISHED,
+        timeouts=SHARED,
+        patience=BODY,
+    )

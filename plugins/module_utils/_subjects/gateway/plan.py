@@ -6,11 +6,11 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.slice import GatewayRequest, GatewaySlice
-from . import bodies, floating, haproxy
+from . import haproxy
 from .backends import Backend
 from .declared import GatewayDeclared, url
 from .reading import ADDRESS_CONFIG, BODIES_CONFIG, CONFIG, HOLDS, MODELS_MAP
-from .units import units
+from .units import address_config, units
 
 CLIENTS = f"{layout.GATEWAY}/clients.map"
 # A key in HAProxy's map: a map's value is the rest of its line, which `json_query` reads.
@@ -39,10 +39,10 @@ def gateway_slice(
         MODELS_MAP: haproxy.models_map(offered),
         haproxy.MODELS: haproxy.models_json(offered),
         haproxy.MODEL_ANSWERS: haproxy.model_answers(offered),
-        BODIES_CONFIG: bodies.config(offered),
+        BODIES_CONFIG: haproxy.bodies_config(offered),
     }
     if gateway["address"]:
-        written[ADDRESS_CONFIG] = floating.config(gateway, host, interface)
+        written[ADDRESS_CONFIG] = address_config(gateway, host, interface)
     return {
         "inventory": inventory,
         "address": gateway["address"],

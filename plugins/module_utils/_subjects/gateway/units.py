@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The systemd units of a gateway's two processes."""
+"""The systemd units of a gateway's processes, and the configuration of the third, keepalived: texts of 2.2 and 2.3.
+
+The gateways tell each other by VRRP who has the floating address (RFC 9568), each to each, so that nobody else on the
+network is asked. Who has it keeps it: one that comes back waits, since a move cuts the answers that come by that
+address.
+"""
 
 from pathlib import PurePath
 
 from ..._base import layout
 from ..._base.gb10 import filled
+from .declared import GatewayDeclared
 from .reading import ADDRESS_CONFIG, ADDRESS_PROGRAM, BODIES_CONFIG, CONFIG
 
 # How long running streams may go on when the gateway is stopped.
@@ -75,3 +81,27 @@ _ADDRESS_WORDS = {
     "folder": PurePath(layout.GATEWAY_ADDRESS_UNIT).stem,
 }
 # Whose gateway does not run gives the address away; one that runs again asks for it again.
+
+
+# Of the groups of this network none by multicast is ours.
+_GROUP = 171
+_FIRST_PRIORITY = 200
+
+
+def address_config(gateway: GatewayDeclared, host: str, interface: str) -> str:
+    """``address.conf`` of a host. gateway: as `_subjects.gateway.declared.decide` completes it. interface: of the
+    address."""
+    members, address = gateway["members"], gateway["address"] or ""
+    width = 128 if ":" in address else 32
+    return filled(
+        "keepalived.conf",
+        host=host,
+        interface=interface,
+        port=gateway["port"],
+        group=_GROUP,
+        # the first one has it where all begin at once
+        priority=_FIRST_PRIORITY - [*members].index(host),
+        here=members[host],
+        others="".join(f"        {address}\n" for name, address in members.items() if name != host),
+        address=f"{address}/{width}",
+    )

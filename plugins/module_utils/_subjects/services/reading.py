@@ -152,7 +152,7 @@ def _is_ours(unit: str) -> bool:
 
 
 def _inventory(unit: Path) -> str:
-    """What `_plan.unit` wrote at the end of it. A unit of an earlier release, or a damaged one, does not have it."""
+    """What `rank_unit` wrote at the end of it. A unit of an earlier release, or a damaged one, does not have it."""
     try:
         with unit.open(encoding="utf-8", errors="replace") as file:
             return inventory_of(file.read(_UNIT_BYTES))

@@ -1,15 +1,72 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The local CA that a host trusts, and the certificates of the services whose head it is, and of the gateway."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..._base import layout
+from ..._base.findings import Finding, Severity
+from ..._base.gb10 import fact
 from ..._base.managed import Managed
+from ..._base.place import Place
 from ..._base.slice import Certified, Slice, TrustSlice
 from ..._base.subject import Differences, DriftContext, Questions, SliceContext, Subject
-from .judge import problems
 from .reading import READS
+
+
+@dataclass(frozen=True)
+class Problem:
+    """severity, rule, found, expected: as of a finding."""
+
+    severity: Severity
+    rule: str
+    found: str
+    expected: str
+
+
+def problems(read: Mapping[str, Any], names: Collection[str]) -> Iterator[Problem]:
+    """read: of a certificate, ``{names, days_left, days_until}`` and, where its key was read too, ``of_key``; or
+    ``{why}``, a sentence, where it can't be read. days_left: until it ends. days_until: it begins, below 0 since then.
+    names: by which clients reach the service.
+    """
+    if read.get("why"):
+        yield Problem("error", "certificate-unreadable", read["why"], "a certificate and its key in PEM form")
+        return
+    if not read.get("of_key", True):
+        yield Problem("error", "certificate-key", "the key is another certificate's", "the key of this certificate")
+    left, until, least = read["days_left"], read["days_until"], fact("tls", "ending_days")
+    if left < 0:
+        yield Problem("error", "certificate-ended", f"it ended {-left:.0f} days ago", "one that holds")
+    elif left < least:
+        yield Problem("warning", "certificate-ending", f"it ends in {left:.0f} days", f"{least} days or more")
+    if until > 0:
+        yield Problem("error", "certificate-early", f"it begins in {until:.1f} days", "one that holds now")
+    missing = [name for name in names if not any(_covers(own, name) for own in read["names"])]
+    if missing:
+        has = ", ".join(read["names"]) or "no name at all"
+        yield Problem("warning", "certificate-names", f"it names {has}", f"{', '.join(missing)} as well")
+
+
+def of_owner(place: Place, tls: Mapping[str, Any], read: Mapping[str, object]) -> Iterator[Finding]:
+    """What is wrong with a certificate of the owner's, before a run. place: where it is declared. tls: of the
+    service's or the gateway's slice. read: as above."""
+    certificate, key = (tls[kind]["source"] for kind in ("certificate", "key"))
+    for problem in problems(read, tls["names"]):
+        yield Finding(
+            problem.severity,
+            problem.rule,
+            place.below("tls", "certificate"),
+            found=f"{certificate}: {problem.found}",
+            expected=problem.expected,
+            remedy=f"have it renewed, with its key in {key}; or tls: local for one that the collection makes",
+        )
+
+
+def _covers(own: str, name: str) -> bool:
+    """RFC 6125: a star stands for one whole label, the first."""
+    own, name = own.lower(), name.lower()
+    return own == name or (own.startswith("*.") and name.partition(".")[2] == own[2:])
 
 
 def _trusted(here: SliceContext) -> TrustSlice:

@@ -5,7 +5,6 @@ size_pool answers one case, for the module and the filter; kv_for_service serves
 config -> Model, options -> Flags -> Settings, both -> Pages -> Groups -> Pool -> answer.
 """
 
-from .case import LONG_ALLOWED, ServiceKv, kv_for_service, overridden, size_pool
-from .inverse import least_utilization
+from .case import LONG_ALLOWED, ServiceKv, kv_for_service, least_utilization, overridden, size_pool
 
 __all__ = ["LONG_ALLOWED", "ServiceKv", "kv_for_service", "least_utilization", "overridden", "size_pool"]

@@ -16,8 +16,7 @@ from ..catalogue.releases import Catalogue, Release, load
 from ..rules import RULES, rules_for
 from ..rules.launch import Launch
 from ..text.command import Words, read_command
-from .against_catalogue import catalogue_findings, never_known
-from .names import misleading
+from .against_catalogue import catalogue_findings, misleading, never_known
 from .request import Request, read_request
 from .wording import CatalogueView, warning
 
