@@ -172,6 +172,7 @@ def test_why_an_interface_is_missing_is_given_with_its_own_remedy(host: dict[str
     ("name", "remedy"),
     [
         ("99-nvidia-sync-cluster.yaml", "delete the cluster there (Settings > Clusters > Delete)"),
+        ("99-nvidia-sync-cluster.yaml", "set aside end in .sync-disabled and a date"),
         ("98-spark-vllm-docker.yaml", "run `./setup-cluster.sh --restore` on its head"),
         ("90-NM-8402ac9a-5283-3d5d-9123-a90365c4bb31.yaml", "delete 8402ac9a-5283-3d5d-9123-a90365c4bb31`"),
         ("50-mine.yaml", "remove it, or run with -e fabric_foreign=move"),

@@ -223,7 +223,8 @@ def foreign_remedy(path: str) -> str:
     """What takes another program's netplan file away for good, by the name that the program gives it."""
     name = Path(path).name
     if "nvidia-sync" in name:
-        return "NVIDIA Sync wrote it: delete the cluster there (Settings > Clusters > Delete)"
+        aside = "files that it set aside end in .sync-disabled and a date, and nothing reads them"
+        return f"NVIDIA Sync wrote it: delete the cluster there (Settings > Clusters > Delete); {aside}"
     if "spark-vllm" in name:
         return "spark-vllm-docker wrote it: run `./setup-cluster.sh --restore` on its head"
     if name.startswith("90-NM-"):

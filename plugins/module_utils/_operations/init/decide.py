@@ -33,25 +33,35 @@ class Cabling:
 def cabling(readings: Mapping[str, Reading]) -> Cabling:
     """A host may send anything: halves and hosts that this run does not know count for nothing."""
     seen = _seen(readings)
-    cables: set[tuple[Port, Port]] = set()
-    groups: dict[frozenset[Port], set[Port]] = {}
+    cables: list[tuple[Port, Port]] = []
+    switches: list[Sequence[Port]] = []
     notes = []
-    for port, far in sorted(seen.items()):
-        if not far:
-            notes.append(f"{shown(port)} has light and receives nobody: a switch, or a machine that is not in this run")
-        elif len(far) > 1:
-            groups.setdefault(frozenset({port, *far}), set()).add(port)
-        elif port in seen.get(other := min(far), ()):
-            cables.add((min(port, other), max(port, other)))
+    for ports in _joined(seen):
+        one, other = ports[0], ports[-1]
+        # a host's own frames don't count, also where it has both its ports in one switch
+        is_whole = all(seen.get(port, set()) == {far for far in ports if far[0] != port[0]} for port in ports)
+        if len(ports) == 1:
+            notes.append(f"{shown(one)} has light and receives nobody: a switch, or a machine that is not in this run")
+        elif len(ports) == 2 and is_whole:
+            cables.append((one, other))
+        elif is_whole:
+            switches.append(ports)
+        elif len(ports) == 2:
+            near, far = (one, other) if other in seen.get(one, ()) else (other, one)
+            notes.append(f"{shown(near)} receives {shown(far)}, which does not receive it; run this again")
         else:
-            notes.append(f"{shown(port)} receives {shown(other)}, which does not receive it; run this again")
-    whole = [sorted(members) for members, ends in groups.items() if ends == members]
-    notes += [
-        f"some of {', '.join(map(shown, sorted(members)))} receive more than others; run this again"
-        for members, ends in groups.items()
-        if ends != members
-    ]
-    return Cabling(sorted(cables), sorted(whole), notes)
+            notes.append(f"some of {', '.join(map(shown, ports))} receive more than others; run this again")
+    return Cabling(cables, switches, notes)
+
+
+def _joined(seen: Mapping[Port, set[Port]]) -> list[list[Port]]:
+    """The ports that frames join, each group sorted."""
+    groups: list[set[Port]] = []
+    for port, far in seen.items():
+        mine = {port, *far}
+        met = [group for group in groups if group & mine]
+        groups = [*(group for group in groups if group not in met), mine.union(*met)]
+    return sorted(sorted(group) for group in groups)
 
 
 def shown(port: Port) -> str:
@@ -158,7 +168,7 @@ def _fabric(
     ours = _ours(hosts, cables, switches, own_networks) | management
     if why := _refused(ours, hosts):
         return {}, [*notes, f"no fleet_fabric is written: {why}"]
-    if has_addresses:
+    if has_addresses or _foreign(hosts):
         notes.append(f"the first site.yml gives the cables addresses of {ours.get('pool', _POOLS[0])}" + _moved(hosts))
     return ours, notes
 
@@ -178,7 +188,7 @@ def _as_it_is(
     for port in ports:
         if master := next(filter(None, _masters(hosts, port)), ""):
             return {}, f"{shown(port)} is a part of {master}; a plan gives each half an address of its own"
-        if why := _unusual(port, _addresses(hosts, port)):
+        if why := _unusual(port, _addresses(hosts, port), [*_networks({port[0]: hosts[port[0]]})]):
             return {}, why
     mtus = {half["mtu"] for port in ports for half in _halves(hosts, port) if half["addresses"]}
     if len(mtus) > 1:
@@ -218,15 +228,17 @@ def _interface(text: str) -> ipaddress.IPv4Interface | None:
         return None
 
 
-def _unusual(port: Port, halves: Sequence[Sequence[str]]) -> str:
-    """Why a port's addresses can't be declared."""
+def _unusual(port: Port, halves: Sequence[Sequence[str]], others: Iterable[str]) -> str:
+    """Why a port's addresses can't be declared. others: the networks that its host reaches by other interfaces."""
     if not (halves and halves[0]):
         return f"{'only the second' if halves else 'no'} half of {shown(port)} has an address; a plan needs the first"
     if any(len(half) > 1 for half in halves):
         return f"a half of {shown(port)} has several addresses"
     if any(ipaddress.IPv4Interface(half[0]) in _LINK_LOCAL for half in halves if half):
         return f"{shown(port)} has addresses of 169.254.0.0/16, which change; a group needs fixed addresses"
-    return ""
+    mine = [ipaddress.IPv4Interface(half[0]).network for half in halves if half]
+    met = next((str(one) for one in _narrow(others) if any(map(one.subnet_of, mine))), "")
+    return f"{shown(port)} has an address of {met}, which its host reaches by another interface, too" if met else ""
 
 
 def _ours(
@@ -296,15 +308,14 @@ def _foreign(hosts: Mapping[str, Host]) -> list[str]:
 
 
 def _kept(hosts: Mapping[str, Host]) -> str:
-    files = ", ".join(_foreign(hosts)) or "no file of netplan"
+    files = ", ".join(_foreign(hosts))
     whose = "NVIDIA Sync" if "nvidia-sync" in files else "whoever wrote it"
-    return f"the network of the cables is taken as it is: {files}; {whose} keeps it, this fleet proves and watches it"
+    known = f"{files}; {whose} keeps it" if files else "no file that is known here sets it, so see that a boot does"
+    return f"the network of the cables is taken as it is: {known}; this fleet proves and watches it"
 
 
 def _moved(hosts: Mapping[str, Host]) -> str:
-    others = [path for path in _foreign(hosts) if path != NETPLAN]
-    return (
-        f"; run it with -e fabric_foreign=move, which keeps {', '.join(others)} aside"
-        if others
-        else f"; it keeps {NETPLAN} aside"
-    )
+    files = _foreign(hosts)
+    if others := [path for path in files if path != NETPLAN]:
+        return f"; run it with -e fabric_foreign=move, which keeps {', '.join(others)} aside"
+    return f"; it keeps {NETPLAN} aside" if files else ""
