@@ -58,8 +58,9 @@ from ..module_utils._plan.described import explained
 from ..module_utils._plan.inventory_files import inventory_folder
 from ..module_utils._plan.preflight.earlier import upgrade
 from ..module_utils._plan.preflight.needs import lets_others_in, made_elsewhere, obstacles, preflight
+from ..module_utils._subjects.services.removals import findings, not_there
 from ..module_utils._subjects.services.taken_back import forgotten, kept
-from ..module_utils._subjects.services.undeclared import findings, not_there, undeclared
+from ..module_utils._subjects.services.undeclared import undeclared
 
 
 def preflight_sentences(

@@ -25,11 +25,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import dec
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import concerning
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import inventory_of
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import (
-    REMOVED,
-    findings,
-    undeclared,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.removals import findings
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import REMOVED, undeclared
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

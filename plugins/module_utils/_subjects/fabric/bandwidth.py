@@ -3,22 +3,24 @@
 
 Each cable is measured by both halves alone and then together, from each of its ends: ib_write_bw's client sends, and a
 ConnectX-7 that came up degraded is slow in sending alone (six owners' machines, September 2026). On a switch each port
-is measured with the one before and the one after. A measurement that can't be made is never taken for a good one.
+is measured with the one before and the one after. A measurement that can't be made is never taken for a good one. A
+link that hot-plug has taken away and brought back counts as not measured.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._base.findings import Finding, fabric_error, fabric_warning
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._base.slice import Bandwidth, FabricSlice, Gates, Interface, Peer, Rail
 from .hardware import DEGRADED_GBPS, HALF_MBPS, SPEED_MBPS, where
+from .hotplug import MARKER, RESTART, UNLESS, unproven
 
 # perftest's own default; the following ports are ours while a measurement runs.
 FIRST_PORT = 18515
 # Counters also count headers: what was carried is at least the payload, but for the first and last messages.
 _CARRIED = 0.9
-POWER_DRAIN_SOURCE = "dgx-spark-playbooks pull request 108; owners' measurements of September 2026"
 
 
 def measurements(plans: Mapping[str, FabricSlice]) -> dict[str, Bandwidth]:
@@ -75,39 +77,18 @@ def judge_bandwidth(host: str, gates: Gates, result: Mapping[str, Any]) -> list[
     measured: [...], left_out: [peer]}. Each of measured is as in `measurements`, its rails with gbps (None: no result),
     message, payload_bytes and counted_bytes (None: not counted).
     """
-    if not result["possible"]:
-        return [_not_possible(host, result)]
+    place = Place(host=host, thing="ib_write_bw")
+    if not result["possible"] and result["virtualization"] in ("none", "unknown"):
+        return [worded.fabric_error("fabric-rdma-unproven/machine", place, message=result["message"])]
+    if not result["possible"]:  # where there can be no RDMA
+        return [worded.fabric_warning("fabric-rdma-unproven/simulated", place, message=result["message"])]
     findings = [
         finding for measured_peer in result["measured"] for finding in _judge_one(host, gates, measured_peer, result)
     ]
-    return findings + [_not_in_the_run(host, peer) for peer in result["left_out"]]
-
-
-def _not_in_the_run(host: str, peer: str) -> Finding:
-    return fabric_warning(
-        "fabric-bandwidth-partner",
-        Place(host=host, thing="ib_write_bw"),
-        found=f"not measured with {peer}",
-        expected="a figure",
-        remedy=f"run again with -l {host},{peer}, or without a limit",
-        reason=f"{peer} is not in this run, or failed before",
-    )
-
-
-def _not_possible(host: str, result: Mapping[str, object]) -> Finding:
-    """An error on a machine of its own; where there can be no RDMA, a warning that nothing was proven."""
-    simulated = result["virtualization"] not in ("none", "unknown")
-    remedy = "prove it on the real machine" if simulated else "install the driver: `modprobe mlx5_ib`, `ibv_devices`"
-    return Finding(
-        rule="fabric-rdma-unproven",
-        kind="fabric",
-        severity="warning" if simulated else "error",
-        at=Place(host=host, thing="ib_write_bw"),
-        found=f"not possible here: {result['message']}",
-        expected="RDMA, measured",
-        remedy=remedy,
-        reason="that RDMA carries the traffic, and how much, is not known",
-    )
+    absent = result["left_out"]
+    return findings + [
+        worded.fabric_warning("fabric-bandwidth-partner", place, host=host, peer=peer) for peer in absent
+    ]
 
 
 def _judge_one(host: str, gates: Gates, entry: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[Finding]:
@@ -120,9 +101,7 @@ def _judge_one(host: str, gates: Gates, entry: Mapping[str, Any], result: Mappin
     failed = [rail for rail in rails if rail["gbps"] is None]
     if failed:
         message = "; ".join(f"{rail['device']}: {rail['message']}" for rail in failed)
-        remedy = f"`show_gids` on {host} and {entry['peer']}; a firewall must let the fabric's addresses through"
-        found = f"ib_write_bw to {entry['peer']} failed: {message}"
-        yield fabric_error("fabric-bandwidth-failed", place, found=found, expected="a result", remedy=remedy)
+        yield worded.fabric_error("fabric-bandwidth-failed", place, host=host, peer=entry["peer"], message=message)
         return
     yield from _not_by_rdma(place, rails)
     total = sum(rail["gbps"] for rail in rails)
@@ -134,34 +113,16 @@ def _judge_one(host: str, gates: Gates, entry: Mapping[str, Any], result: Mappin
     degraded = all(
         low <= rail["gbps"] <= high and speed >= 2000 * high for rail, speed in zip(rails, speeds, strict=True)
     )
-    found, expected = f"it sends {total:.1f} Gb/s to {entry['peer']}", f"at least {wanted:g} Gb/s"
+    found = f"it sends {total:.1f} Gb/s to {entry['peer']}"
     iommu = sorted({kind for rail in rails if (kind := result["iommu"].get(rail["interface"]))})
     aside = f"its IOMMU group is of type {', '.join(iommu)}" if iommu else ""
     if degraded:
         found += f", while the link says {min(speeds)} Mb/s"
-        reason = "; ".join(
-            filter(None, ("a ConnectX-7 that came up degraded is slow in sending, its link does not show it", aside))
-        )
-        yield fabric_error(
-            "fabric-degraded",
-            place,
-            found=found,
-            expected=expected,
-            remedy=power_drain(host),
-            reason=reason,
-            source=POWER_DRAIN_SOURCE,
-        )
+        aside = f"; {aside}" if aside else ""
+        drain = power_drain(host)
+        yield worded.fabric_error("fabric-degraded/now", place, found=found, wanted=wanted, remedy=drain, aside=aside)
     else:
-        remedy = "see that both halves have addresses of their own subnets and MTU 9000, and that nothing else runs"
-        yield fabric_error(
-            "fabric-bandwidth",
-            place,
-            found=found,
-            expected=expected,
-            remedy=remedy,
-            reason=aside,
-            source="NVIDIA playbook: its gate",
-        )
+        yield worded.fabric_error("fabric-bandwidth/now", place, found=found, wanted=wanted, reason=aside)
 
 
 def gate(gates: Gates, halves: int, speed_mbps: int) -> float:
@@ -184,11 +145,47 @@ def _not_by_rdma(place: Place, rails: Sequence[Mapping[str, Any]]) -> Iterator[F
     for rail in rails:
         counted = rail["counted_bytes"]
         if counted is not None and counted < _CARRIED * rail["payload_bytes"]:
-            yield fabric_error(
-                "fabric-not-rdma",
-                place,
-                found=f"{rail['device']} counted {counted} bytes of {rail['payload_bytes']}",
-                expected="all of them",
-                remedy="look which device carried it: /sys/class/infiniband/*/ports/1/counters/port_xmit_data",
-                source="cluster owner's notes, Verify RoCE",
+            yield worded.fabric_error(
+                "fabric-not-rdma", place, device=rail["device"], counted=counted, payload=rail["payload_bytes"]
             )
+
+
+def judge_adapter(host: str, plan: FabricSlice, adapter: Mapping[str, Any]) -> list[Finding]:
+    """What hot-plug makes of a host's links, beside what `_subjects.fabric.judge` says of each one.
+
+    plan: the host's fabric slice. adapter: {marker, enabled, state, plugged_s, measured}, of
+    `_subjects.fabric.reading`.
+    """
+    rails = [interface["name"] for interface in plan["interfaces"] if interface["rdma_device"]]
+    if not rails or plan["transport"] != "roce":
+        return []
+    place = Place(host=host, thing="ConnectX-7")
+    findings = []
+    if adapter["marker"] and plan["hotplug"] == "off":
+        findings.append(worded.fabric_warning("fabric-hotplug-on", place, marker=MARKER, unless=UNLESS))
+    elif plan["hotplug"] == "off" and adapter["enabled"]:
+        findings.append(worded.fabric_warning("fabric-hotplug-restart", place, unless=UNLESS))
+    elif adapter["marker"]:
+        findings.append(worded.fabric_warning("fabric-hotplug", place, unless=UNLESS))
+    if names := unproven(adapter, rails):
+        minutes, links = adapter["plugged_s"] / 60, ", ".join(names)
+        findings.append(worded.fabric_warning("fabric-replugged", place, minutes=minutes, links=links, restart=RESTART))
+    return findings
+
+
+def judge_earlier(host: str, gates: Gates, adapter: Mapping[str, Any], names: Mapping[str, Place]) -> list[Finding]:
+    """Measurements since the boot that were below the gate. names: the place of each interface."""
+    findings = []
+    for name, place in names.items():
+        row = adapter["measured"].get(name)
+        if row is None or row["gbps"] >= (wanted := gate(gates, 1, int(row["speed_mbps"]) or SPEED_MBPS)):
+            continue
+        low, high = DEGRADED_GBPS
+        drain = power_drain(host)
+        found = f"it sent {row['gbps']:.1f} Gb/s to {row['peer']} when it was last measured, since the machine's start"
+        if low <= row["gbps"] <= high:
+            slow = worded.fabric_error("fabric-degraded/earlier", place, found=found, wanted=wanted, remedy=drain)
+        else:
+            slow = worded.fabric_error("fabric-bandwidth/earlier", place, found=found, wanted=wanted, remedy=drain)
+        findings.append(slow)
+    return findings

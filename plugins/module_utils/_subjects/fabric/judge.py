@@ -12,8 +12,9 @@ from ..._base import worded
 from ..._base.findings import Finding, error, fabric_error, fabric_warning, warning
 from ..._base.slice import FabricSlice, Interface, Peer
 from ..._on_host.gids import Gid, index_of
+from .bandwidth import judge_adapter, judge_earlier
 from .hardware import RAILS, SPEED_MBPS, SPEEDS_GBPS, where
-from .hotplug import POWER_BOTH, SEAT, absent, judge_adapter, judge_earlier
+from .hotplug import POWER_BOTH, SEAT, absent
 
 Reading = Mapping[str, Any]
 # MAC address -> the host and interface of each that says it is its own

@@ -12,8 +12,8 @@ from ..._base.received import one_line
 from ..._base.subject import SITE, Differences, DriftContext, PreflightContext, Questions, Subject, Unknown
 from ..._host.netplan.document import PATH as NETPLAN
 from ..._host.netplan.judge import foreign_remedy
+from .bandwidth import judge_adapter
 from .hardware import RAILS, where
-from .hotplug import judge_adapter
 from .judge import judge
 from .reading import READS
 
