@@ -335,8 +335,20 @@ def test_what_bears_without_a_package_evaluates_no_type_of_it() -> None:
     assert lacking == []
 
 
-def test_the_architecture_names_each_package() -> None:
-    """Their `__init__.py` are empty, as Ansible wants them: Ansible sends each to hosts with what is imported."""
-    page = (UTILS.parents[1] / "docs" / "explanation" / "architecture.md").read_text("utf-8")
+def named(page: str) -> set[str]:
+    """What stands in code on a page, and of a path its parts."""
+    text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    words = {word for code in re.findall(r"`([^`]+)`", text) for word in re.split(r"[/, ]+", code)}
+    return words | {word.partition(".")[0] for word in words} | {word.rpartition(".")[0] for word in words}
+
+
+def test_the_architecture_names_each_package_module_data_file_suite_and_tool() -> None:
+    """Packages' `__init__.py` are empty, as Ansible wants them: it sends each to hosts with what is imported."""
+    root = UTILS.parents[1]
+    page = (root / "docs" / "explanation" / "architecture.md").read_text("utf-8")
     packages = {str(file.parent.relative_to(UTILS)) for file in UTILS.glob("*/**/__init__.py")}
     assert {package for package in packages if f"`{package}`" not in page} == set()
+    files = [*root.glob("plugins/modules/*.py"), *root.glob("data/*.*"), *root.glob("tools/*.py")]
+    files += [*root.glob("tests/tools/*.py"), *UTILS.glob("_*/**/[a-z]*.py"), *root.glob("plugins/plugin_utils/*.py")]
+    suites = [path for path in root.glob("tests/*") if any(path.glob("*.py")) and path.name not in ("unit", "tools")]
+    assert {path.stem for path in (*files, *suites)} - named(page) == set()
