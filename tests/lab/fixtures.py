@@ -95,11 +95,11 @@ class Fleet:
         return subprocess.run(words, check=False, text=True, capture_output=True, env=environment)
 
 
-def eventually(true: Callable[[], bool], what: str) -> None:
+def eventually(true: Callable[[], bool], what: str, seconds: float = _PATIENCE_SECONDS) -> None:
     """Wait for what takes its time; the limit only ends a test that has failed."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < deadline, f"not after {_PATIENCE_SECONDS} s: {what}"
+        assert time.monotonic() < deadline, f"not after {seconds} s: {what}"
         time.sleep(_POLL_SECONDS)
 
 

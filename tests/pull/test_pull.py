@@ -242,8 +242,8 @@ def test_one_that_was_off_for_a_day_catches_up(site: Site) -> None:
     site.fleet.root(OFF, f"systemctl stop gb10-pull.timer; touch -d '25 hours ago' {stamp}; systemctl daemon-reload")
     site.fleet.lab("power", "off", OFF)
     site.fleet.lab("power", "on", OFF)
-    eventually(lambda: site.report(OFF)["serial"] > before, "it has fetched what was published meanwhile")
-    eventually(lambda: site.line(OFF).startswith("pull: converged: "), "it has converged")
+    eventually(lambda: site.report(OFF)["serial"] > before, "it has fetched what was published meanwhile", PULL_SECONDS)
+    eventually(lambda: site.line(OFF).startswith("pull: converged: "), "it has converged", PULL_SECONDS)
     assert site.requests(OFF, service_of(OFF)) == 2
     assert "choices" in site.answers(OFF, service_of(OFF))
 

@@ -80,6 +80,17 @@ def of_model(path: str, target: str = "/x") -> list[dict[str, Any]]:
         ("container/pids_limit", {"value": 0, "reason": "r"}),
         ("container/tmpfs", {"value": ["/tmp:size=100g"], "reason": "r"}),
         ("container/tmpfs", {"value": ["/tmp,x"], "reason": "r"}),
+        # what a terminal, a page or a metric's label would obey
+        *(
+            (f"flags/{name}", value)
+            for name in ("served-model-name", "quantization", "hf-overrides")
+            for value in ("a\x1b[2J", "a\x9b2J", "a\u202eb", "a\rb", {"a\x1b": 1}, ["a", "\x00"])
+        ),
+        ("flags/served-model-name", "a\nb"),
+        ("flags/served-model-name", ["a", "a\nb"]),
+        ("flags/speculative-config", {"method": "a\x1b"}),
+        ("env/ANY_NAME", "a\x1b[2J"),
+        ("env/ANY_NAME", "a\nb"),
         # options that the plan decides, abbreviated or smuggled
         ("flags/api-ke", "sk-12345"),
         ("flags/hos", "0.0.0.0"),
@@ -116,6 +127,8 @@ def test_what_is_no_data_is_refused(path: str, value: Any) -> None:
         ("flags/tokenizer", "some/tokenizer"),
         ("flags/max-num-batched-tokens", 8192),
         ("flags/lora-modules", ["a=b", "c=-1"]),
+        ("flags/served-model-name", ["a b", "Müller\\u001b"]),
+        ("flags/chat-template", "{{ a }}\n\t{{ b }}\\"),
         ("overlays", overlay(target="chat/t.jinja")),
     ],
 )
@@ -271,6 +284,12 @@ LOCAL = {"source": {"path": "/srv/m"}}
                 ("OMP_TOOL_LIBRARIES", "evil.so"),
                 ("PERL5OPT", "-Mevil"),
                 ("GIT_SSH_COMMAND", "evil"),
+                ("RAY_JOB_CONFIG_JSON_ENV_VAR", '{"runtime_env":{"py_modules":["x"]}}'),
+                ("RAY_RUNTIME_ENV", '{"pip":["evil"]}'),
+                ("HF_HUB_OFFLINE", "0"),
+                ("TRANSFORMERS_OFFLINE", "no"),
+                ("ANY_TRUST_REMOTE_CODE", "1"),
+                ("MODEL_ENDPOINT", "evil"),
                 ("PS4", "$(id)"),
             )
         ),
@@ -330,6 +349,24 @@ LOCAL = {"source": {"path": "/srv/m"}}
                 ("model-loader-extra-config", "a=/x/y.py,b=/x/z.json"),
             )
         ),
+        *(
+            ({"flags": {name: value}}, {"model": PINNED}, [f"service-trust-{what}"])
+            for name, value, what in (
+                # vllm/config/speculative.py: the model is a class
+                ("speculative-config", {"method": "custom_class", "model": "evil.module.Proposer"}, "code"),
+                ("speculative-config.method", "custom_class", "code"),
+                ("compilation-config", {"cache_dir": "/x"}, "code"),
+                ("compilation-config.cache_dir", "/x", "code"),
+                ("model-loader-extra-config", "@x.toml", "code"),
+                ("model-loader-extra-config", "@/x/y.toml", "code"),
+                ("model-loader-extra-config", "('/x/y.py')", "code"),
+                ("allowed-local-media-path", "/", "development"),
+                ("allowed-local-media-path", "/run/secrets", "development"),
+                ("allowed-local-media-path", "//srv/../run", "development"),
+            )
+        ),
+        ({}, {"flags": {"allowed-local-media-path": "/"}}, []),
+        ({"env": {"HF_HUB_OFFLINE": "1", "ANY_LOG_DIR": "word"}}, {}, []),
         ({"flags": {"tool-server": "demo"}}, {}, ["service-trust-development"]),
         # so is a file of a recipe, and what lies where a loader looks
         *(
@@ -368,9 +405,16 @@ LOCAL = {"source": {"path": "/srv/m"}}
                 "/root/.local",
                 "/x/a.pth",
                 "/lib64",
+                # programs of images, and what they compile and load again
+                *("/app", "/code/x", "/workspace/vllm/entrypoints", "/vllm-workspace", "/sgl-workspace/sglang/python"),
+                *("/opt/vllm/lib", "/opt/conda/bin", "/opt/nvidia"),
+                *("/root/.cache/torch_extensions", "/root/.cache/huggingface/modules", "/root/.nv", "/root/.pip"),
+                *("/root/.bash_profile", "/root/.ssh", "/home/a/.profile"),
             )
         ),
         ({"mounts": mount(target="/root/.cache/huggingface")}, {}, []),
+        ({"mounts": mount(target="/root/.cache/huggingface/hub/x")}, {}, []),
+        ({"mounts": mount(target="/models/x")}, {}, []),
         ({"mounts": mount(target="/usr/x/t.jinja")}, {}, []),
         (
             {"container": {"tmpfs": {"value": ["/usr/lib/python3/dist-packages"], "reason": "r"}}},
@@ -439,6 +483,9 @@ def test_what_reaches_further_is_the_owners_word(
         "/proc/1",
         "/usr/local/bin/gb10_api_key.py",
         "/app/gb10_api_key/__init__.py",
+        # Docker refuses two at one place; caches, the engine's; devices and sockets, the host's
+        *("/root/.cache/vllm", "/root/.cache", "/root/.triton/cache", "/root/.cache/flashinfer"),
+        *("/dev/shm", "/dev/urandom", "/dev/nvidia0", "/run/secrets.d", "/var/run/x"),
         "/twice",
     ],
 )

@@ -203,6 +203,10 @@ def test_the_port_of_a_worker_is_that_of_one_service(tmp_path: Path, other: dict
         ({"flags": {"tools": "all"}}, {}, ["recipe-planned-flag"]),
         ({"env": {"LLAMA_ARG_TOOLS": "all"}}, {}, ["recipe-planned-env"]),
         ({"env": {"LLAMA_ARG_ENDPOINT_METRICS": "0"}}, {}, ["recipe-planned-env"]),
+        # an option by its variable goes around what is asked of options
+        ({"env": {"LLAMA_ARG_N_PARALLEL": "64"}}, {}, ["recipe-planned-env"]),
+        ({"env": {"LLAMA_ARG_STATIC_PATH": "run"}}, {}, ["recipe-planned-env"]),
+        ({"env": {"LLAMA_ARG_API_KEY_FILE": "/x"}}, {}, ["recipe-planned-env", "recipe-secret"]),
         ({"env": {"LLAMA_API_KEY": "x"}}, {}, ["recipe-secret"]),
         ({"flags": {"ctx-sise": 4096}}, {}, ["llama-option-unknown"]),
         ({"flags": {"draft-max": 4}}, {}, ["llama-option-gone"]),

@@ -23,21 +23,24 @@ _EXPECTED = f"a folder below {', '.join(layout.DATA[:4])}"
 
 # Variables that make a loader, Python, a shell or the engine run other code, or trust another hub or network.
 _LOADERS = re.compile(
-    r"LD_(?!BIND_NOW$).+|PATH|HOME|BASH_ENV|GCONV_PATH|CUDA_INJECTION64_PATH|HF_ENDPOINT|CC|CXX|CUDACXX|GLIBC_TUNABLES"
-    r"|.+_(PLUGINS?|EXTERNAL_\w+|SO_PATH|LOGGING_CONFIG_PATH|REDIRECT_PATH|INDEX_URL|COMMAND)|.+_proxy|RAY_ADDRESS"
-    r"|.+_USE_MODELSCOPE|ENV"
+    r"LD_(?!BIND_NOW$).+|PATH|HOME|BASH_ENV|GCONV_PATH|CUDA_INJECTION64_PATH|CC|CXX|CUDACXX|GLIBC_TUNABLES|ENV"
+    r"|.+_(PLUGINS?|EXTERNAL_\w+|SO_PATH|LOGGING_CONFIG_PATH|REDIRECT_PATH|INDEX_URL|COMMAND|ENDPOINT)|.+_proxy"
+    r"|RAY_(ADDRESS|(JOB_CONFIG|RUNTIME_ENV).*)|.+_(USE_MODELSCOPE|TRUST_REMOTE_CODE)"
     r"|PYTHON(?!(UNBUFFERED|HASHSEED|DONTWRITEBYTECODE|FAULTHANDLER|UTF8|IOENCODING|NOUSERSITE|MALLOC|OPTIMIZE)$).+",
     re.IGNORECASE,
 )
+_ASKS_HUB = re.compile(r"\w+_OFFLINE=(?!(1|true|yes|on)$).*", re.IGNORECASE)
 # A place that a part of a text names: a path or an address. What lies there may be code, unless its name or reader
 # excludes it.
-_PLACE = re.compile(r"~|\.{0,2}/")
+_PLACE = re.compile(r"[\"'(\[{@|+]*(~|\.{0,2}/)|@")
 _PARTS = re.compile(r"[^\s,;:=]+")
 # A part of a variable that names nothing else: a number, a switch, a word, a device, JSON of these.
 _WORD = re.compile(r"-?\d[\w.]*|(?!-)([\w+^%{}\[\]\"-]|\.(?=\d))*")
 # Keys whose value is code by its name, in what an engine hands on to others.
 _BY_NAME = re.compile(r".*(^|[.-])(module|class|cls|plugin|hook)(-(path|name))?")
-_WRITTEN_TO = re.compile(r".*-(save-path|dir)|log-file|(allowed-local-)?media-path|.*_(DEBUG_FILE|PROFILER_DIR)")
+_WRITTEN_TO = re.compile(
+    r"(?!.*cache).*-(save-path|dir)|log-file|(allowed-local-)?media-path|.*_(DEBUG_FILE|PROFILER_DIR)"
+)
 # Files of a model that no engine runs; as the target of a mount, where no loader looks for them either.
 _PLAIN = (".jinja", ".json", ".gguf", ".safetensors", ".model", ".tiktoken")
 _NO_CODE = (*_PLAIN, ".txt", ".png", ".jpg")
@@ -45,17 +48,18 @@ _NO_CODE = (*_PLAIN, ".txt", ".png", ".jpg")
 _MODELS = ("model", "model-path", "tokenizer", "tokenizer-path", "hf-config-path", "generation-config", "lora-modules",
            "lora-paths", "speculative-draft-model-path", "draft-model")  # fmt: skip
 # Options by which a model's code is read from elsewhere than the folder that its commit fixes, and of what commit.
-_DRAFTS = ("speculative-draft-model", "speculative-draft-model-path")
+_DRAFTS = ("speculative-draft-model", "speculative-draft-model-path", "speculative-model", "speculative-model-dir")
 _READ_BESIDE = ("tokenizer", "tokenizer-path", "hf-config-path", "processor", *_DRAFTS)
 _REVISIONS = ("revision", "code-revision", "tokenizer-revision", "speculative-draft-model-revision")
 # In the container: what is ours, and what no file of a recipe replaces.
-_OURS = (layout.IN_LIBRARY, "/run/secrets", "/var/run/secrets", layout.IN_MODELS, layout.IN_MODEL_CODE, "/proc", "/sys")
-# In the container: where programs, libraries and their settings are looked for.
+_OURS = (layout.IN_LIBRARY, "/run", "/var/run", layout.IN_MODELS, layout.IN_MODEL_CODE, "/proc", "/sys", "/dev")
+# In the container: where programs, libraries, what they have compiled, and their settings are looked for.
 _LOADED_FROM = re.compile(
-    r"/(etc|usr|lib\w*|s?bin)(/.*)?|.*/((site|dist)-packages|python3[.\d]*|\.local|\.config|venv)(/.*)?"
+    r"/(etc|usr|lib\w*|s?bin|opt|app|code|([\w-]+-)?workspace)(/.*)?"
+    r"|.*/((site|dist)-packages|python3[.\d]*|venv|\.(?!cache/huggingface(/hub(/.*)?)?$)[^/]*)(/.*)?"
     r"|.*\.(py|pth|so[.\d]*|sh)"
 )
-_WHOLE = ("/bin", "/dev", "/etc", "/home", "/lib", "/lib64", "/root", "/sbin", "/usr", "/usr/bin", "/usr/lib", "/var")
+_WHOLE = ("/bin", "/etc", "/home", "/lib", "/lib64", "/root", "/sbin", "/usr", "/usr/bin", "/usr/lib", "/var")
 
 
 def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:
@@ -241,7 +245,8 @@ def _named_code(placed: Placed, recipe: Place) -> Iterator[Finding]:
     written = {name for environment in placed.environments.values() for name in environment}
     for name in sorted(written & placed.recipe["env"].keys() - placed.settings["env"].keys()):
         text = str(placed.recipe["env"][name])
-        if _LOADERS.fullmatch(name) or (_is_place(name, text, _WORD) and not _leads_into_models(text)):
+        loads = _LOADERS.fullmatch(name) or _ASKS_HUB.fullmatch(f"{name}={text}")
+        if loads or (_is_place(name, text, _WORD) and not _leads_into_models(text)):
             found = f"{text[:80]}, which may run other code than the image's"
             yield _untrusted("code", recipe.below("env", name), found, "no such variable in a recipe")
 
@@ -291,7 +296,7 @@ def _targets(placed: Placed, recipe: Place) -> Iterator[Finding]:
     for kind, index, target in _named_targets(placed):
         twice = target in seen
         seen.add(target)
-        if twice or _is_ours(target):
+        if twice or _is_ours(target, *placed.engine.spec.caches.values()):
             why = "which the recipe names twice" if twice else "where no recipe puts anything"
             yield worded.error("service-target", _at(recipe, kind, index), target=target, why=why)
 
@@ -300,11 +305,11 @@ def _at(recipe: Place, kind: str, index: int) -> Place:
     return recipe.below(*(["container"] if kind == "tmpfs" else []), kind, index)
 
 
-def _is_ours(target: str) -> bool:
+def _is_ours(target: str, *caches: str) -> bool:
     if not target.startswith("/"):
         return False
-    is_above = any(ours.startswith(f"{target.rstrip('/')}/") for ours in _OURS)
-    is_below = any(f"{target}/".startswith(f"{ours}/") for ours in _OURS)
+    is_above = any(ours.startswith(f"{target.rstrip('/')}/") for ours in (*_OURS, *caches))
+    is_below = any(f"{target}/".startswith(f"{ours}/") for ours in (*_OURS, *caches))
     # Python takes a module of that name from the first folder that has it
     has_our_name = any(part.startswith("gb10_") for part in target.split("/"))
     return is_above or is_below or has_our_name or target in _WHOLE
@@ -318,7 +323,11 @@ def _is_fixed(model: ModelData | DraftData, lock: Lock, relock: str) -> bool:
 
 
 def _development(placed: Placed) -> Iterator[Finding]:
-    """By variables, in capitals, and by options."""
+    """By variables, in capitals, and by options; and files of ours that clients may name."""
+    for name, decided in placed.flags.items():
+        folder = posixpath.normpath(str(decided.value))
+        if decided.origin == "recipe" and name.endswith("media-path") and _is_ours(f"/{folder.lstrip('/')}"):
+            yield _untrusted("development", placed.place.below("flags", name), f"{folder}, open to clients", "a folder")
     for name, what in placed.engine.spec.development.items():
         given = placed.environments.values() if name.isupper() else [placed.flags]
         values = [decided[name].value for decided in given if name in decided]

@@ -12,6 +12,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from fnmatch import fnmatch
 from typing import Any
 
 from ..._base import worded
@@ -431,8 +432,8 @@ def _environment(
         place = f"{name}.env.{key}"
         if key in secrets(engine):
             findings.append(worded.warning("import-secret", place))
-        elif key in planned_env(engine):
-            found, remedy = f"{key} {text}", planned_env(engine)[key].partition("; ")[2]
+        elif remedies := [remedy for name, remedy in planned_env(engine).items() if fnmatch(key, name)]:
+            found, remedy = f"{key} {text}", remedies[0].partition("; ")[2]
             findings.append(worded.hint("import-planned", place, found=found, remedy=remedy))
         elif "$" in text:
             findings.append(worded.warning("import-variable", place, found=text))

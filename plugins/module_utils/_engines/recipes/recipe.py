@@ -7,6 +7,7 @@ with models' config.json files, ``overlays/`` with small files that are mounted 
 """
 
 import difflib
+import fnmatch
 import hashlib
 import json
 import re
@@ -19,7 +20,7 @@ from ..._base import worded
 from ..._base.findings import Finding, did_you_mean, error, warning
 from ..._base.foreign_files import content_of
 from ..._base.place import Place
-from ..._base.schema import check, describe
+from ..._base.schema import UNSHOWN, check, describe
 from ..._base.yaml_text import read_yaml
 from ..._facts.builds.build import DOCKERFILE, Build
 from ..._facts.builds.build import read as read_build
@@ -37,6 +38,7 @@ from .spec import recipe_spec
 
 # What nobody sets by hand whatever the engine, each with what to do instead.
 _PLANNED_ENV = {"HF_HOME": "take it out; to take weights from a folder of the host, write model.source {path: FOLDER}"}
+_SHOWN = re.compile(rf'([^\\{UNSHOWN}]|\\["\\nt])*')
 # Bytes of an author's files: the largest that are shipped have a hundredth of it.
 _MOST_RECIPE = _MOST_CONFIG = _MOST_OVERLAY = 4 << 20
 _MOST_BUILD_FILE = 1 << 20
@@ -103,7 +105,9 @@ def flag_problems(flags: Mapping[str, object], place: Place, engine: EngineSpec)
     for name, value in flags.items():
         where = place.below(name)
         planned = name if name in engine.planned_flags else _abbreviated(name, engine, engine.planned_flags)
-        if planned is not None:
+        if not _is_json(value):
+            yield worded.error("recipe-flag-value/flag-problems-hold", where, remedy=_TAKE)
+        elif planned is not None:
             found, remedy = "set by hand", engine.planned_flags[planned]
             found += "" if planned == name else f", as an abbreviation of {planned}"
             yield error("recipe-planned-flag", where, found=found, expected="left to the plan", remedy=remedy)
@@ -117,8 +121,6 @@ def flag_problems(flags: Mapping[str, object], place: Place, engine: EngineSpec)
             yield worded.error("recipe-abbreviated-flag", where, whole=whole)
         elif name in engine.calculated_flags and value is not None:
             yield from check(engine.calculated_flags[name], value, where)[1]
-        elif not _is_json(value):
-            yield worded.error("recipe-flag-value/flag-problems-hold", where, remedy=_TAKE)
 
 
 def _abbreviated(name: str, engine: EngineSpec, options: Iterable[str]) -> str | None:
@@ -142,7 +144,7 @@ def _secret(place: Place) -> Finding:
 
 
 def planned_env(engine: EngineSpec) -> dict[str, str]:
-    """Variables that follow from the placement, each with what to do instead of setting it."""
+    """Variables that follow from the placement, by pattern, each with what to do instead of setting it."""
     return {**_PLANNED_ENV, **engine.planned_env}
 
 
@@ -153,8 +155,8 @@ def secrets(engine: EngineSpec) -> dict[str, str]:
 
 def environment_problems(environment: Mapping[str, object], place: Place, engine: EngineSpec) -> Iterator[Finding]:
     """What the plan decides, and secrets, which `docker inspect` would show."""
-    for name, remedy in sorted(planned_env(engine).items()):
-        if name in environment:
+    for pattern, remedy in sorted(planned_env(engine).items()):
+        for name in fnmatch.filter(environment, pattern):
             where = place.below(name)
             yield error("recipe-planned-env", where, found="set by hand", expected="left to the plan", remedy=remedy)
     for name, remedy in sorted(secrets(engine).items()):
@@ -233,11 +235,11 @@ def _left_out(recipe: Mapping[str, Any], place: Place) -> Iterator[Finding]:
 
 
 def _is_json(value: object) -> bool:
+    """Whether JSON holds it, and no text in it holds what a terminal obeys; a template has several lines."""
     try:
-        json.dumps(value, allow_nan=False)
+        return _SHOWN.fullmatch(json.dumps(value, allow_nan=False, ensure_ascii=False)) is not None
     except (ValueError, TypeError, RecursionError):
         return False
-    return True
 
 
 # --- what lies on the disk -------------------------------------------------------------------------------------------
