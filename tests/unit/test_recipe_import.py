@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import copy
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,31 @@ def test_a_recipe_of_others_gives_ours(name: str) -> None:
         assert found == wanted, key
     reported = {f"{finding.rule} {finding.place.removeprefix(f'{name}.')}" for finding in findings}
     assert reported == {*ROWS[name]["warns"]}
+
+
+HOSTILE = "\x1b]52;c;x\x07\x9b\u202e"
+
+
+def hostile(value: Any) -> Iterator[Any]:
+    """The value, each time with another of its keys or texts that a terminal would obey."""
+    if isinstance(value, str):
+        yield from (value + HOSTILE, value[: len(value) // 2] + HOSTILE + value[len(value) // 2 :])
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        for other in hostile(item):
+            changed = copy.copy(value)
+            changed[key] = other
+            yield changed
+        if isinstance(value, dict):
+            yield {f"{name}{HOSTILE}" if name == key else name: each for name, each in value.items()}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_nothing_that_a_terminal_obeys_is_in_what_an_import_gives(name: str) -> None:
+    for source in hostile(ROWS[name]["source"]):
+        recipe, findings = import_recipe(source, name)
+        texts = [finding.sentence() for finding in findings] + [yaml.safe_dump(recipe or {}, allow_unicode=True)]
+        assert [text for text in texts if not text.replace("\n", "").replace("\t", "").isprintable()] == []
+        assert recipe is None or r"\e" not in texts[-1]
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -43,7 +43,7 @@ class Place:
         name = self._name if words else self._with_option
         part = f"{self.part} {self.option}".rstrip() if words else self.part
         host = self.host + (f" and {self.more} more" if self.more else "")
-        return ": ".join(filter(None, (host, name, part)))
+        return plain(": ".join(filter(None, (host, name, part))))  # with keys as others wrote them
 
     @property
     def _name(self) -> str:
@@ -106,10 +106,15 @@ def keys_of(option: str) -> list[str | int]:
     ]
 
 
+def plain(text: str) -> str:
+    """Without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
+
+
 def shown(value: object) -> str:
     """A value as a sentence has it, cut where it is long."""
     if isinstance(value, str):
-        return '"' + (value if len(value) <= 60 else value[:57] + "...") + '"'
+        return '"' + plain(value if len(value) <= 60 else value[:57] + "...") + '"'
     if isinstance(value, bool):
         return str(value).lower()
     try:

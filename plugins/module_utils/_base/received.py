@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .place import plain
 from .schema import UNSHOWN, Spec, check
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def one_line(text: Foreign | str, most: int | None = 300) -> str:
 
 def harmless(text: Foreign | str) -> str:
     """Text of several lines for a terminal, a page or a finding, without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in to_read(text))
+    return plain(to_read(text))
 
 
 def shell_word(text: Foreign | str) -> str:
