@@ -5,6 +5,7 @@ Each function raises ValueError with one sentence for what it does not take, and
 """
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -55,8 +56,8 @@ DIGEST: Spec = {
 }
 REVISION: Spec = {"type": "str", "required": True, "pattern": "[0-9a-f]{40}", "expected": "a commit of 40 hex digits"}
 SIZE: Spec = {"type": "int", "required": True, "min": 0, "max": MOST_BYTES}
-# Text on one line that any file can hold and that a terminal shows.
-LINE = rf"[^{UNSHOWN}]*"
+# Text of any number of lines, for a reader of ours; text on one line that any file can hold and that a terminal shows.
+ANYTHING, LINE = r"(?s:.*)", rf"[^{UNSHOWN}]*"
 
 
 def parsed(content: bytes | str, most: int, what: str) -> Unread:
@@ -160,6 +161,11 @@ def text_of(content: bytes) -> Foreign:
 def words_of(value: Unread) -> Foreign:
     """The text that a value is, or what stands in its place."""
     return value if isinstance(value, str) else text_of(json.dumps(value).encode())
+
+
+def matching(pattern: str, value: object) -> str | None:
+    """The text that a value of others is, where all of it has this form."""
+    return value if isinstance(value, str) and re.fullmatch(pattern, value) else None
 
 
 def to_read(text: Foreign | str) -> str:

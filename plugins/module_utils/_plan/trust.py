@@ -9,7 +9,7 @@ from .._base import layout, worded
 from .._base.findings import Finding, error
 from .._base.gb10 import data_table
 from .._base.place import Place
-from .._base.received import parsed
+from .._base.received import ANYTHING, matching, parsed
 from .._engines.declaration import DraftData, ModelData
 from .._engines.placed import Placed
 from .._engines.recipes.derive import DERIVED
@@ -215,13 +215,6 @@ def _leads_into_models(text: str) -> bool:
 def _texts(value: object, *keys: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """Each text in an option's value, however deep, with the keys that lead to it as options are written."""
     match value:
-        case str():
-            yield tuple(key.replace("_", "-") for key in keys), value
-            if _JSON.match(value):
-                try:
-                    yield from _texts(parsed(value, _MOST_JSON, ""), *keys)
-                except ValueError:
-                    yield (*keys, "module"), value  # what is not read here may name anything
         case Mapping():
             for name, item in value.items():
                 yield from _texts(name, *keys)
@@ -229,6 +222,13 @@ def _texts(value: object, *keys: str) -> Iterator[tuple[tuple[str, ...], str]]:
         case list():
             for item in value:
                 yield from _texts(item, *keys)
+        case _ if (text := matching(ANYTHING, value)) is not None:
+            yield tuple(key.replace("_", "-") for key in keys), text
+            if _JSON.match(text):
+                try:
+                    yield from _texts(parsed(text, _MOST_JSON, ""), *keys)
+                except ValueError:
+                    yield (*keys, "module"), text  # what is not read here may name anything
 
 
 def _named_code(placed: Placed, recipe: Place) -> Iterator[Finding]:
@@ -245,8 +245,8 @@ def _named_code(placed: Placed, recipe: Place) -> Iterator[Finding]:
     written = {name for environment in placed.environments.values() for name in environment}
     for name in sorted(written & placed.recipe["env"].keys() - placed.settings["env"].keys()):
         text = str(placed.recipe["env"][name])
-        loads = _LOADERS.fullmatch(name) or _ASKS_HUB.fullmatch(f"{name}={text}")
-        if loads or (_is_place(name, text, _WORD) and not _leads_into_models(text)):
+        runs = _LOADERS.fullmatch(name) or _ASKS_HUB.fullmatch(f"{name}={text}")
+        if runs or (_is_place(name, text, _WORD) and not _leads_into_models(text)):
             found = f"{text[:80]}, which may run other code than the image's"
             yield _untrusted("code", recipe.below("env", name), found, "no such variable in a recipe")
 

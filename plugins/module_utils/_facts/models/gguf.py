@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from ..._base.received import Unread, one_line, words_of
+from ..._base.received import Unread, matching, one_line, words_of
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -25,7 +25,7 @@ _MOST_DIMENSIONS, _MOST_SIZE, _MOST_ALIGNMENT, _MOST_LAYERS = 4, 1 << 50, 1 << 1
 # Longer arrays are a vocabulary's: of these only the count is kept.
 _KEPT_ITEMS = 1024
 _KEPT_STRING = 1024
-_NAME, _WORD = re.compile(r"[\x21-\x7e]+"), re.compile(r"[\w.-]{1,64}")
+_NAME = re.compile(r"[\x21-\x7e]+")
 
 
 class GgufError(ValueError):
@@ -348,7 +348,7 @@ def projector_of(header: Header) -> dict[str, Any]:
 
 def _word(metadata: Mapping[str, Unread], key: str, what: str) -> str:
     """A name of llama.cpp's, which others wrote; without it the file is no ``what``."""
-    if not isinstance(word := metadata.get(key), str) or not _WORD.fullmatch(word):
+    if (word := matching(r"[\w.-]{1,64}", metadata.get(key))) is None:
         raise GgufError(f"it has no {key}, so that it is no {what}")
     return word
 

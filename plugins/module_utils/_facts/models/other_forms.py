@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from ..._base.received import Unread, one_line, words_of
+from ..._base.received import Unread, matching, one_line, words_of
 from .config import ConfigJson
 
 ADAPTER = "adapter_config.json"
@@ -140,10 +140,9 @@ def gguf_form(metadata: Mapping[str, Unread]) -> OtherForm | None:
 
 
 def _adapter(repository: str, config: Mapping[str, object]) -> OtherForm:
-    base, rank = config.get("base_model_name_or_path"), config.get("r")
+    base, rank = matching(_REPOSITORY, config.get("base_model_name_or_path")), config.get("r")
     kind = re.sub(r"\W", "", str(config.get("peft_type", "LORA")))[:30].upper()
-    known = isinstance(base, str) and re.fullmatch(_REPOSITORY, base)
-    of = f"of {base}" if known else "of a model that it does not name"
+    of = f"of {base}" if base else "of a model that it does not name"
     lacking = [*_unloadable(kind, config, rank)]
     found = f"a {'LoRA' if kind == 'LORA' else kind} adapter {of}{''.join(lacking)}, and no model"
     if lacking:
@@ -151,7 +150,7 @@ def _adapter(repository: str, config: Mapping[str, object]) -> OtherForm:
     places = next(at for at in _RANKS if at >= rank) if isinstance(rank, int) else _RANKS[1]
     modules = f'lora-modules: ["{repository.rpartition("/")[2]}={repository}"]'
     flags = f"flags: {{enable-lora: true, max-lora-rank: {places}, {modules}}}"
-    remedy = f"write in the service {{model: {base if known else 'ITS BASE'}, {flags}}}"
+    remedy = f"write in the service {{model: {base or 'ITS BASE'}, {flags}}}"
     return OtherForm(found, "the model itself, which loads the adapter", remedy)
 
 

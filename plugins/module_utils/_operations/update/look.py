@@ -9,7 +9,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.own_files import look
-from ..._base.received import one_line, parsed
+from ..._base.received import ANYTHING, matching, one_line, parsed
 from ..._host.probe.machine import simulated
 from ..._host.probe.parts import Run, UnreadableError, output
 from ..._host.probe.units import read_units
@@ -182,4 +182,4 @@ def firmware_of(text: str) -> list[dict[str, str]]:
 
 
 def _word(value: object) -> str:
-    return one_line(value, 200) if isinstance(value, str) else "?"
+    return one_line(matching(ANYTHING, value) or "?", 200)

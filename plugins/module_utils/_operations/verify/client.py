@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..._base.findings import host_warning
-from ..._base.received import Unread, harmless, one_line, words_of
+from ..._base.received import ANYTHING, Unread, harmless, matching, one_line, words_of
 from ..._host.probe.parts import Run
 from ..._on_host.rank.client import Reply, fetch
 from .service import changed_by, unit_state
@@ -106,7 +106,7 @@ def _read(reply: Reply, part: Callable[[Unread], Unread]) -> str:
         found = part(reply.document()) if reply.status == 200 else None
     except (ValueError, LookupError, TypeError):
         found = None
-    return harmless(words_of(found)).strip() if isinstance(found, str) else ""
+    return harmless(matching(ANYTHING, found) or "").strip()
 
 
 def _shown(reply: Reply) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._base.findings import did_you_mean, first_of
-from ..._base.received import SIZE, Unread, checked, one_line, words_of
+from ..._base.received import ANYTHING, SIZE, Unread, checked, matching, one_line, words_of
 from ..._base.staging import Progress, refusal
 from ..._facts.models.stored import GGUF, files_of, repository_of
 from .cache import Cache, repository_folder
@@ -206,8 +206,8 @@ def hub_sums(page: Unread) -> dict[str, str] | None:
         if not isinstance(file, dict):
             return None
         large = file.get("lfs")
-        known = large.get("sha256") if isinstance(large, dict) else file.get("blobId")
-        if not isinstance(known, str) or not isinstance(file.get("rfilename"), str):
+        known = matching("[0-9a-f]+", large.get("sha256") if isinstance(large, dict) else file.get("blobId"))
+        if known is None or (name := matching(ANYTHING, file.get("rfilename"))) is None:
             return None
-        found[file["rfilename"]] = known
+        found[name] = known
     return found or None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote, urlsplit
 
-from ..._base.received import Unread, parsed
+from ..._base.received import Unread, matching, parsed
 
 _HUB = "https://huggingface.co"
 _ANSWER_SECONDS = 10
@@ -132,8 +132,7 @@ class HubApi:
 
 def commit_of(page: Unread) -> str | None:
     """The commit that the hub's page is of; None for a text that is none, which would be a folder's name."""
-    commit = page.get("sha")
-    return commit if isinstance(commit, str) and re.fullmatch("[0-9a-f]{40}", commit) else None
+    return matching("[0-9a-f]{40}", page.get("sha"))
 
 
 @contextlib.contextmanager
