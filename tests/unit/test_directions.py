@@ -28,7 +28,7 @@ INSIDE = {
     "_base/forms": "_base/gb10 _base/schema _base/yaml_text",
     "_base/managed": "_base/gb10 _base/slice",
     "_base/owned": "_base/layout",
-    "_base/received": "_base/schema",
+    "_base/received": "_base/place _base/schema",
     "_base/findings": "_base/place",
     "_base/schema": "_base/findings _base/place _base/sizes",
     "_base/addresses": "_base/findings _base/place _base/worded",
