@@ -17,7 +17,7 @@ from ..module_utils._host.probe.answer import read_answer
 from ..module_utils._operations.drift.questions import before_change, paths_before_change
 from ..module_utils._operations.drift.secrets import new_salt
 from ..module_utils._subjects.form import forms, taken
-from ..module_utils._subjects.state import ALWAYS, NOT_BEFORE_CHANGE, UNASKED
+from ..module_utils._subjects.state import ALWAYS, JUDGED, NOT_BEFORE_CHANGE, UNASKED
 from ..plugin_utils._asking import Asking, NoAnswerError, as_read
 from ..plugin_utils._compared import with_comparisons
 from ..plugin_utils._lease import HOLDER, wait
@@ -76,7 +76,7 @@ class ActionModule(Asking):
     def _parted(
         self, state: Mapping[str, object], unknown: Mapping[str, str], mine: Slice, salt: str
     ) -> dict[str, Any]:
-        """What the preflight judges as without a view, and beside it all that was read."""
+        """What the preflight judges, and beside it all that was read."""
         whole, faults = with_comparisons(
             {**dict.fromkeys(NOT_BEFORE_CHANGE), **state}, mine, salt, self._loader.get_text_file_contents
         )
@@ -85,6 +85,6 @@ class ActionModule(Asking):
         images = whole["images"]
         names = images and {name: image and image["identity"] for name, image in images.items()}
         return {
-            "state": {name: whole.get(name) for name in (*ALWAYS, *UNASKED)} | {"images": names},
+            "state": {name: whole.get(name) for name in (*ALWAYS, *UNASKED, *JUDGED)} | {"images": names},
             "compared": {"state": whole, "unknown": {**unknown, **{fault.part: fault.why for fault in faults}}},
         }

@@ -142,16 +142,16 @@ def test_it_is_refused_before_anything_is_compared(clones: dict[str, Any], monke
 
 def test_what_a_release_does_is_shown_before(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(fleet_services={"pair": {"recipe": "lab-tiny", "hosts": ["spark-2", "spark-3"], "port": 8000}})
-    compared = {host: {"state": state_of(plan, host)} for host in plan["hosts"]}
-    compared["titan"]["state"]["last_run"] = LAST | {"release": "0.1.0"}
-    compared["spark-2"]["state"]["starts"] = compared["spark-3"]["state"]["starts"] = {}
-    text = upgrade(plan, "0.2.0", compared, {"titan": [], "spark-2": ["x", "y"]})
+    states = {host: state_of(plan, host) for host in plan["hosts"]}
+    states["titan"]["last_run"] = LAST | {"release": "0.1.0"}
+    states["spark-2"]["starts"] = states["spark-3"]["starts"] = {}
+    text = upgrade(plan, "0.2.0", states, {"titan": [], "spark-2": ["x", "y"]})
     assert "titan: converged by release 0.1.0, this one is 0.2.0; it is as declared" in text
     assert "spark-2: converged by release unknown, this one is 0.2.0; site.yml brings 2 differences" in text
     assert text.endswith("no service restarts")
     start = {"runs": True, "newer": "/etc/systemd/system/x.service", "other_image": False, "took_s": 240.0}
     for host in ("spark-2", "spark-3"):
-        compared[host]["state"]["starts"] = {"pair": start}
-    text = upgrade(plan, "0.2.0", compared, {})
+        states[host]["starts"] = {"pair": start}
+    text = upgrade(plan, "0.2.0", states, {})
     (line,) = (one for one in text.splitlines() if "service-restarts" in one)
     assert "x.service; its last start took 4 min" in line and "gb10.fleet.rollout -e service=pair" in line

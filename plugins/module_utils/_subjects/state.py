@@ -83,6 +83,9 @@ UNASKED = (
     "watchdogs",
 )
 
+# What is judged besides, where a converge has asked: what it would restart, and what waits at the gateway.
+JUDGED = ("files", "gateway", "images_changing", "json", "last_run", "models_changing", "starts")
+
 # The state of a socket that waits for whoever comes: LISTEN of TCP, a UDP socket without a peer.
 _TABLES = {"tcp": "0A", "udp": "07"}
 _LOOPBACK_6 = "00000000000000000000000001000000"

@@ -24,13 +24,17 @@ def changed_services(
     which this run brings files, in check mode would.
     """
     names = [str(service["name"]) for service in services]
-    folders = tuple(f"{dirname(model_folder(model, None))}/" for model in brought)
+    models = [*brought]
     items = [item for result in results for item in (result.get("results") or () if result else ())]
     changed = {_name(item["item"]) for item in items if item.get("changed") and not _later(item)}
     changed |= {name for result in results for name in (result or {}).get("changed_services", ())}
     changed |= {name for name, one in read.items() if one["newer"] or one["other_image"]}
-    changed |= {service["name"] for service in services for path in service["models"] if path.startswith(folders)}
+    changed |= {service["name"] for service in services for model in models if reads_model(service, model)}
     return [name for name in names if name in changed]
+
+
+def reads_model(service: Service, model: str) -> bool:
+    return any(path.startswith(f"{dirname(model_folder(model, None))}/") for path in service["models"])
 
 
 def _later(result: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from ..._base import worded
 from ..._base.findings import Finding
@@ -53,13 +53,12 @@ def later_form(path: str, kept: str) -> Iterator[Finding]:
 
 
 def upgrade(
-    plan: Plan, release: str, compared: Mapping[str, Mapping[str, Any]], reasons: Mapping[str, Sequence[str]]
+    plan: Plan, release: str, states: Mapping[str, State], reasons: Mapping[str, Sequence[str]]
 ) -> str:
-    """The page of what a release does: to each host, and which services restart. compared: by host, of its preflight,
-    which alone has files and starts. reasons: to converge it, of `unconverged`."""
+    """The page of what a release does: to each host, and which services restart. states: by host, of its preflight.
+    reasons: to converge it, of `unconverged`."""
     lines, moved = [], dict[str, str]()
-    for host, reading in sorted(compared.items()):
-        state: State = reading["state"]
+    for host, state in sorted(states.items()):
         was, count = one_line((state["last_run"] or {}).get("release") or "unknown"), len(reasons.get(host, ()))
         brings = f"site.yml brings {count} differences" if count else "it is as declared"
         lines.append(f"{host}: converged by release {was}, this one is {release}; {brings}")

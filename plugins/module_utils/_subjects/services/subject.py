@@ -26,6 +26,7 @@ from ..._base.subject import (
     Unknown,
 )
 from ..._engines.tracing.declared import headers_text
+from ..._host.joins.services import reads_model
 from .reading import READS
 from .supervisors import program
 from .taken_back import words
@@ -327,19 +328,30 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
 
 def _restarts(look: PreflightContext, service: ServiceSlice) -> Iterator[Finding]:
     """Whoever waits for its answers should know before."""
-    name = service["name"]
-    start, files = look.part("starts").get(name), look.part("files")
+    name, image = service["name"], service["container"]["image"]
+    start = look.part("starts").get(name)
     if not start or not start["runs"]:
         return
     later = layout.supervisor_file(name)
-    written = [file for file in managed({"files": service["files"]}) if file.kind == "file" and file.path != later]
-    other = (file.path for file in written if file.path in files and files[file.path].get("sha256") != file.sha256)
-    why = start["newer"] or next(other, "") or (start["other_image"] and service["container"]["image"])
-    if why:
+    files = (item.path for item in _files([service]) if item.path != later and _differs(item, look))
+    models = (model for model in look.part("models_changing") if reads_model(service, model))
+    other_image = start["other_image"] or image in look.part("images_changing")
+    if why := start["newer"] or next(files, "") or (other_image and image) or next(models, ""):
         took, limit = start["took_s"], service["supervisor"]["limits"]["startup_limit_s"]
         takes = f"its last start took {duration(took)}" if took else f"a start may take {duration(limit)}"
         at = Place(service=name, thing=f"service {name}")
         yield worded.host_warning("service-restarts", at, why=why, takes=takes, name=name)
+
+
+def _differs(item: Managed | ManagedJson, look: PreflightContext) -> bool:
+    """Whether a run writes it, by what could be read."""
+    if isinstance(item, ManagedJson):
+        return any(want != there for want, there in (look.part("json").get(item.path) or {}).values())
+    have = look.part("files").get(item.path)
+    if not have or item.kind == "folder" or have["kind"] == "unreadable":
+        return False
+    content = item.content is not None and have.get("sha256") != item.sha256
+    return have["kind"] != item.kind or content or have.get("same") is False
 
 
 SUPERVISOR = Subject("supervisor", slice=supervisor)
