@@ -136,13 +136,16 @@ def test_a_release_of_ours_is_a_rollout(owner: Owner, tmp_path: Path) -> None:
     release(owner, tmp_path / "second", "9.2.0", f"{rank}/wire.py", "data/texts/rank.service")
     with load(owner, "tiny") as tiny, load(owner, "pair") as pair:
         shown = owner.play("playbooks/upgrade.yml", "--check")
-        assert all(f"gb10.fleet.rollout -e service={name}" in shown.stdout for name in ("chat-a", "chat-b", "pair"))
+        checked = owner.play("playbooks/site.yml", "--check")
+        for text in (shown.stdout, checked.stdout):
+            assert all(f"gb10.fleet.rollout -e service={name}" in text for name in ("chat-a", "chat-b", "pair"))
         for name in ("chat-a", "chat-b", "pair"):
-            assert owner.play("playbooks/rollout.yml", "-e", f"service={name}").returncode == 0
-        moved = started(owner)
+            moved = owner.play("playbooks/rollout.yml", "-e", f"service={name}")
+            assert moved.returncode == 0 and f"-e service={name} has requests wait" not in moved.stdout
+        after = started(owner)
         assert owner.play("playbooks/site.yml").returncode == 0
-    assert not {*moved.values()} & {*before.values()}
-    assert started(owner) == moved, "what was rolled out does not restart again"
+    assert not {*after.values()} & {*before.values()}
+    assert started(owner) == after, "what was rolled out does not restart again"
     served(tiny)
     served(pair)
 
