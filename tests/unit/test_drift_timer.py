@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -135,3 +136,15 @@ def test_a_page_that_was_not_drawn_is_one_line_and_no_verdict(tmp_path: Path, mo
     assert ran(["", "page: found it, which is no page of gb10.fleet"]).startswith("page: found it")
     assert ran([], status="timeout") == "it ran out of time"
     assert "Unable to parse /srv/site/hosts.yml" in ran(BROKEN)
+
+
+def test_a_machine_without_systemd_is_refused_before_a_change(tmp_path: Path) -> None:
+    """Its check ended with 0 and four changes, though no run could have made them."""
+    root = PROGRAM.parents[3]
+    own = {"__drift_timer_systemd": str(tmp_path / "run"), "drift_timer_folder": str(tmp_path)}
+    own |= {"ansible_become": False, "ansible_python_interpreter": sys.executable}
+    words = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "localhost,", "-c", "local", "--check"]
+    words += ["playbooks/drift_timer.yml", "-e", json.dumps(own)]
+    done = subprocess.run(words, cwd=root, check=False, capture_output=True, text=True)
+    assert done.returncode != 0 and "found no systemd" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert "drift_timer_host=HOST" in done.stdout + done.stderr and "changed=0" in done.stdout

@@ -14,7 +14,7 @@ import resource
 import shutil
 import statistics
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -609,9 +609,10 @@ def rules_show(
     at: str,
     shown: list[dict[str, Any]],
     forecasts: Sequence[Forecast] = FORECASTS,
+    limits: Mapping[str, Any] = LIMITS,
 ) -> None:
     """promtool finds these samples of the query at that time, with series in its own notation, a value a minute."""
-    (folder / "rules.yml").write_text(json.dumps(rules([forecasts[0].series], LIMITS, forecasts)))
+    (folder / "rules.yml").write_text(json.dumps(rules([forecasts[0].series], limits, forecasts)))
     test = {
         "rule_files": ["rules.yml"],
         "evaluation_interval": "1m",
@@ -652,6 +653,46 @@ def test_each_alert_fires_for_its_cause_alone(tmp_path: Path, names: str, change
     ask = 'count by (alertname) (ALERTS{alertstate="firing"})'
     shown = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(expected)]
     rules_show(tmp_path, seeded, ask, last, shown)
+
+
+TIMED = LIMITS | {"timer_host": "titan"}
+CHECKED = 'gb10_drift_checked_timestamp_seconds{host="%s"}'
+
+
+@NEEDS_PROMTOOL
+@pytest.mark.parametrize(
+    ("shown", "limits", "fires"),
+    [
+        ({}, TIMED, True),
+        ({CHECKED % "spark-2": "0x3000"}, TIMED, True),  # of another host
+        ({CHECKED % "titan": "0x100"}, TIMED, True),
+        ({CHECKED % "titan": "0x3000"}, TIMED, False),
+        ({}, LIMITS, False),  # nobody has declared a timer
+        ({}, LIMITS | {"timer_host": ""}, False),
+    ],
+)
+def test_a_night_without_any_check_is_missed(
+    tmp_path: Path, shown: dict[str, str], limits: dict[str, Any], fires: bool
+) -> None:
+    ask = 'count by (alertname) (ALERTS{alertstate="firing",alertname="Gb10DriftMissing"})'
+    expected = [{"labels": '{alertname="Gb10DriftMissing"}', "value": 1}] if fires else []
+    rules_show(tmp_path, shown or {"up": "1x3000"}, ask, "32h", expected, limits=limits)
+
+
+def test_the_host_of_the_timer_is_one_that_is_collected(tmp_path: Path) -> None:
+    for name, wrong in (("titan", []), ("laptop", ["input-unknown-host"])):
+        given = inventory(tmp_path, {"host": "titan"})
+        for host in given["hosts"].values():
+            host["variables"]["fleet_drift"] = {"timer_host": name}
+        plan = plan_fleet(given, LIBRARY, OF_RECIPES)
+        assert rules_of(plan) == wrong
+        text = json.dumps(plan["hosts"]["titan"]["monitoring"]["files"]) if not wrong else "drift_timer_host=titan"
+        assert "drift_timer_host=titan" in text
+
+
+@pytest.mark.parametrize("free", [0, 20])
+def test_no_limit_takes_alerts_away(free: float) -> None:
+    assert len(alerts(TIMED | {"disk_gib": free}, RECORDED)) == len(alerts(LIMITS, RECORDED)) + 1
 
 
 DAY = 144

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..._base import worded
 from ..._base.addresses import in_url
-from ..._base.findings import Finding
+from ..._base.findings import Finding, unknown_host
 from ..._base.gb10 import fact
+from ..._base.place import Place
 from ..._base.slice import Api, ListenRow, MonitoringSlice, Slice
 from ..._engines.decided import Decided
 from ..._engines.placed import Host
@@ -101,8 +102,10 @@ def plan(declared: MonitoringDeclared | None, context: PlanContext) -> Planned:
             who = (service.placed.name, service.placed.head.name, service.plan["boot"]["key"])
             forecasts.append(Forecast(*who, speed, spec.series, spec.counts_at_end))
     exporters = {name: f"{host.url_host}:{port}" for name, host in context.hosts.items()}
-    free = context.drift["free"]["disk_gib"]
-    collected = Collected(exporters, endpoints, engines, free, max(loads), forecasts)
+    free, timer = context.drift["free"]["disk_gib"], context.drift.get("timer_host", "")
+    if timer and timer not in context.hosts:
+        findings.append(unknown_host(Place(variable="fleet_drift", option="timer_host"), timer, context.hosts))
+    collected = Collected(exporters, endpoints, engines, free, max(loads), forecasts, timer)
     return Monitoring(declared, collected, context.inventory, context.left), findings
 
 

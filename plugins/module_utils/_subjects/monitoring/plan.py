@@ -70,7 +70,7 @@ def shown_slice(slice_: Slice, guard_bytes: int, inventory: str) -> MonitoringPa
 class Collected:
     """hosts: each one's node exporter, address and port. endpoints: of services. engines: the series of each engine
     that serves. disk_gib: under so much free disk it alerts. load_s: no service may be silent for longer in a load.
-    forecasts: of services that make tokens."""
+    forecasts: of services that make tokens. timer_host: whose timer checks the fleet each night."""
 
     hosts: Mapping[str, str] = field(default_factory=dict)
     endpoints: Sequence[Endpoint] = ()
@@ -78,6 +78,7 @@ class Collected:
     disk_gib: float = 0
     load_s: float = 0
     forecasts: Sequence[Forecast] = ()
+    timer_host: str = ""
 
 
 def collected_slice(monitoring: MonitoringDeclared, of: Collected, inventory: str) -> MonitoringPart:
@@ -89,6 +90,7 @@ def collected_slice(monitoring: MonitoringDeclared, of: Collected, inventory: st
         "preemptions_per_s": fact("monitoring", "preemptions_per_s"),
         "disk_gib": of.disk_gib,
         "load_s": of.load_s,
+        "timer_host": of.timer_host,
     }
     of_alerts = prometheus.alert_secrets(monitoring["alerts"])
     most = prometheus.retention_bytes(len(hosts), len(endpoints), monitoring["retention_days"])

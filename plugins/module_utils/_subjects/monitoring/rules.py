@@ -133,6 +133,6 @@ def alerts(limits: Mapping[str, Any], recorded: Collection[str]) -> list[Alert]:
             rule["command"] % words,
         )
         for name, rule in data["alerts"].items()
-        if recorded or not rule.get("needs_engine")
+        if (recorded or not rule.get("needs_engine")) and ("needs" not in rule or words.get(rule["needs"]))
     ]
     return [alert for alert in found if is_recorded(alert.expr, recorded)]
