@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.causes import by_cause
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.ranks import frozen, health, problems
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import idle_units, supervisor_status
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
@@ -171,6 +172,30 @@ def test_a_host_that_can_not_be_asked_has_its_row() -> None:
     )
     assert "unreachable" in text.splitlines()[2]
     assert "spark-3: unreachable: no route" in text
+
+
+ROLL = "{0}, rank 0: goes by another declaration; ansible-playbook gb10.fleet.rollout -e service={0} [rank-other]"
+
+
+def test_a_command_names_one_service() -> None:
+    """Found in a lab: -e service=chat-b, chat-a, pair."""
+    services = ["chat-a", "chat-b", "pair"]
+    found = by_cause([("titan", ROLL.format(name)) for name in services], services)
+    assert [one.text for one in found] == [ROLL.format(name) for name in services]
+    more = [f"code-{number}" for number in range(5)]
+    (folded,) = by_cause([("titan", ROLL.format(name)) for name in more], more)
+    assert folded.text == "code-0, code-1, code-2 and 2 more" + ROLL.format("NAME").removeprefix("NAME")
+
+
+@pytest.mark.parametrize("text", ["sudo rm /etc/x/{0}.key", "systemctl restart gb10-service-{0}", "-l {0},{0}", "-l {0}"])
+def test_whatever_is_typed_names_one(text: str) -> None:
+    found = by_cause([("titan", text.format(name)) for name in ("chat", "code")], ["chat", "code"])
+    assert [one.text for one in found] == [text.format("chat"), text.format("code")]
+
+
+def test_each_hosts_own_name_is_one_cause() -> None:
+    found = by_cause([(host, f"ansible-playbook doctor.yml -l {host}") for host in ("titan", "spark-2")])
+    assert [one.text for one in found] == ["ansible-playbook doctor.yml -l HOST"]
 
 
 def test_three_hundred_stopped_hosts_are_three_paragraphs_and_three_rows() -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 # Two sentences that differ in a literal have different causes.
-_Kind = Literal["literal", "quantity", "name"]
+_Kind = Literal["literal", "quantity", "name", "part"]
+Member = tuple[str, list[str]]
 
 # A number is a quantity by its unit alone: exit statuses, ports, versions and HTTP's codes tell causes apart.
 _UNIT = r"(?: ?(?:[KMGT]i?B|[KMG]b/s|bytes|ms|s|min|h|d|W|tokens)\b| ?[%°])"
@@ -26,6 +27,7 @@ _DIGITS = re.compile(r"(\d+)")
 # How many different names stand in one place of a sentence, from how many hosts on a row is shown by its ends, and
 # how many characters of names stand before a sentence.
 _SHOWN, _ROW, _BEFORE = 3, 3, 60
+_JOINTS = ("=", "/", "-", "_", ",", "-l ")
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,13 @@ def by_cause(reasons: Iterable[tuple[str, str]], names: Collection[str] = ()) ->
 
     names: of the fleet's hosts and services. They may differ within one cause, as addresses, times, digests and numbers
     with a unit may. In the text for several hosts ``HOST`` is each one's own name, ``3.1 to 79.4`` the range of a
-    quantity, and of other names the first few are given. A sentence of its own is its cause, unchanged.
+    quantity, and of other names the first few are given; ``NAME`` stands for them within a word that is typed. A
+    sentence of its own is its cause, unchanged.
     """
     given = [*reasons]
     known = {*names, *(host for host, _text in given)}
     longest = max((len(_SEPARATOR.split(name)) for name in known), default=0)
-    alike: dict[tuple[tuple[_Kind, str], ...], list[tuple[str, list[str]]]] = {}
+    alike: dict[tuple[tuple[_Kind, str], ...], list[Member]] = {}
     for host, text in given:
         pieces = [*_pieces(text, known, longest)]
         shape = tuple((kind, piece if kind == "literal" else "") for kind, piece in pieces)
@@ -62,12 +65,30 @@ def by_cause(reasons: Iterable[tuple[str, str]], names: Collection[str] = ()) ->
         Cause(
             tuple(sorted({host for host, _values in members}, key=_natural)),
             "".join(
-                _common(kind, [(host, values[at]) for host, values in members]) for at, (kind, _) in enumerate(shape)
+                _common("part" if at in typed else kind, [(host, values[at]) for host, values in members])
+                for at, (kind, _) in enumerate(shape)
             ),
         )
-        for shape, members in alike.items()
+        for shape, alike_ones in alike.items()
+        for typed in [_typed(shape, alike_ones, known)]
+        for members in _apart(typed, alike_ones)
     ]
     return sorted(causes, key=lambda cause: -len(cause.hosts))
+
+
+def _typed(shape: Sequence[tuple[str, str]], members: Sequence[Member], names: Collection[str]) -> list[int]:
+    """Where different names are part of a word, as in ``service=chat``: what is typed takes one of them."""
+    inside = [at for at, (kind, _) in enumerate(shape) if kind == "name" and shape[at - 1][1].endswith(_JOINTS)]
+    differ = [at for at in inside if len({values[at] for _host, values in members} & {*names}) > 1]
+    return [at for at in differ if any(values[at] != host for host, values in members)]
+
+
+def _apart(typed: Sequence[int], members: Sequence[Member]) -> list[list[Member]]:
+    """A few are told one by one, so that each can be typed."""
+    found: dict[tuple[str, ...], list[Member]] = {}
+    for member in members:
+        found.setdefault(tuple(member[1][at] for at in typed), []).append(member)
+    return [*found.values()] if len(found) <= _SHOWN else [[*members]]
 
 
 def spans(hosts: Sequence[str]) -> str:
@@ -117,6 +138,8 @@ def _common(kind: _Kind, values: Sequence[tuple[str, str]]) -> str:
         return different[0]
     if all(value == host for host, value in values):
         return "HOST"
+    if kind == "part":
+        return "NAME"
     if kind == "quantity":
         amounts = sorted(different, key=lambda value: float(value.replace(",", "")))
         return f"{amounts[0]} to {amounts[-1]}"
