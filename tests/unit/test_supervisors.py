@@ -221,7 +221,7 @@ def brings(part: str, *names: str) -> Any:
 
 
 ONE = PLAN["hosts"]["titan"]["services"][0]
-SAID = {
+CHANGES = {
     "nothing": ([], ""),
     "its supervisor": ([put("files", layout.supervisor_file("tiny"), "sha256", "0" * 64)], ""),
     "a file": ([put("files", RANK, "sha256", "0" * 64)], RANK),
@@ -236,7 +236,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize(("change", "why"), SAID.values(), ids=SAID)
+@pytest.mark.parametrize(("change", "why"), CHANGES.values(), ids=CHANGES)
 def test_site_names_what_it_restarts_before(change: list[Any], why: str) -> None:
     found = judged(running(*change))
     assert len(found) == bool(why) and all(f"for {why}; its last start took" in one for one in found)

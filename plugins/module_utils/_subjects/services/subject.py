@@ -328,17 +328,18 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
 
 def _restarts(look: PreflightContext, service: ServiceSlice) -> Iterator[Finding]:
     """Whoever waits for its answers should know before."""
-    name, image = service["name"], service["container"]["image"]
+    name = service["name"]
     start = look.part("starts").get(name)
     if not start or not start["runs"]:
         return
-    later = layout.supervisor_file(name)
+    image, later = service["container"]["image"], layout.supervisor_file(name)
     files = (item.path for item in _files([service]) if item.path != later and _differs(item, look))
     models = (model for model in look.part("models_changing") if reads_model(service, model))
     other_image = start["other_image"] or image in look.part("images_changing")
     if why := start["newer"] or next(files, "") or (other_image and image) or next(models, ""):
         took, limit = start["took_s"], service["supervisor"]["limits"]["startup_limit_s"]
         takes = f"its last start took {duration(took)}" if took else f"a start may take {duration(limit)}"
+        takes = takes if took or not service["rank"] else "its head says how long that takes"
         at = Place(service=name, thing=f"service {name}")
         yield worded.host_warning("service-restarts", at, why=why, takes=takes, name=name)
 
