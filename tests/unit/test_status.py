@@ -187,7 +187,9 @@ def test_a_command_names_one_service() -> None:
     assert folded.text == "code-0, code-1, code-2 and 2 more" + ROLL.format("NAME").removeprefix("NAME")
 
 
-@pytest.mark.parametrize("text", ["sudo rm /etc/x/{0}.key", "systemctl restart gb10-service-{0}", "-l {0},{0}", "-l {0}"])
+@pytest.mark.parametrize(
+    "text", ["sudo rm /etc/x/{0}.key", "systemctl restart gb10-service-{0}", "-l {0},{0}", "-l {0}"]
+)
 def test_whatever_is_typed_names_one(text: str) -> None:
     found = by_cause([("titan", text.format(name)) for name in ("chat", "code")], ["chat", "code"])
     assert [one.text for one in found] == [text.format("chat"), text.format("code")]

@@ -52,9 +52,7 @@ def later_form(path: str, kept: str) -> Iterator[Finding]:
         yield worded.error("run-older/kept", path, form=one_line(kept), ours=FORM)
 
 
-def upgrade(
-    plan: Plan, release: str, states: Mapping[str, State], reasons: Mapping[str, Sequence[str]]
-) -> str:
+def upgrade(plan: Plan, release: str, states: Mapping[str, State], reasons: Mapping[str, Sequence[str]]) -> str:
     """The page of what a release does: to each host, and which services restart. states: by host, of its preflight.
     reasons: to converge it, of `unconverged`."""
     lines, moved = [], dict[str, str]()
