@@ -214,6 +214,13 @@ BY_HAND = [
         {(*S, "recipe"): GONE}),
     Row("fabric-group-unconnected", {(*P, "hosts"): ["titan", "spark-4"], (*P, "recipe"): "gpt-oss-20b"},
         "replicas: 2 needs none", {(*P, "replicas"): 2}),
+    # its cable lies in another port of spark-2
+    Row("fabric-group-unconnected", {(*P, "hosts"): ["titan", "spark-2"]}, "[spark-2:0, titan:",
+        {(*F, "cables"): [{"ends": CABLE, "index": 0}, {"ends": ["spark-2:0", "titan:0"], "index": 1}]}),
+    Row("memory-does-not-fit", {P: GONE, (*H, "memory_kib"): 62800000, (*S, "recipe"): "gpt-oss-120b"},
+        "take a smaller model", {(*S, "recipe"): "gpt-oss-20b"}),
+    Row("memory-does-not-fit", {S: GONE, (*P, "hosts"): ["titan"]}, "name 2 hosts in pair",
+        {(*P, "hosts"): ["spark-2", "spark-3"]}),
     Row("input-unknown-host", {(*S, "hosts"): ["titn"]}, 'write "titan"', {(*S, "hosts"): ["titan"]}),
     Row("input-unknown-service", {(*H, "services", "slo"): {"env": {"A": "1"}}}, 'write "solo"',
         {(*H, "services"): {"solo": {"env": {"A": "1"}}}}),

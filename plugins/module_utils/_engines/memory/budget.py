@@ -416,7 +416,7 @@ def _host_findings(
 ) -> Iterator[Finding]:
     floor = gib(fact("memory", "floor_gib"))
     taken = ", ".join(f"{name} {size(share.taken.expected)}" for name, share in sorted(shares.items()))
-    remedy = "; ".join([*_smaller(demands, shares), "put a service on another host"])
+    remedy = "; ".join([*_smaller(demands, shares, -left.expected), "put a service on another host"])
     expected = f"at least {size(floor)} of {size(total)} left"
     starved = [name for name, share in sorted(shares.items()) if share.workload_bytes and share.offload]
     stores = sum(shares[name].offload for name in starved)
@@ -456,8 +456,8 @@ def _proof(total: int, demands: Sequence[Demand], shares: Mapping[str, Share], l
     return words if fits else ""
 
 
-def _smaller(demands: Sequence[Demand], shares: Mapping[str, Share]) -> Iterator[str]:
-    """What would take less of a host: one clause for each way, with the services that it holds for."""
+def _smaller(demands: Sequence[Demand], shares: Mapping[str, Share], missing: int) -> Iterator[str]:
+    """What would take less of a host: one clause for each way, with the services that it holds for. missing: bytes."""
     written = [demand for demand in demands if demand.utilization is not None]
     blind = sorted(demand.service for demand in demands if _is_blind(demand))
     pooled = sorted(demand.service for demand in demands if shares[demand.service].kv_cache_memory_bytes)
@@ -466,7 +466,9 @@ def _smaller(demands: Sequence[Demand], shares: Mapping[str, Share]) -> Iterator
         yield f"take {option} out of {' and '.join(of)}, so that the plan sizes it"
     if blind:
         yield f"let the plan size {' and '.join(blind)}: model.config and model.weights_bytes (docs/how-to/recipes.md)"
-    if pooled:
+    if pooled and sum(shares[name].kv_cache_memory_bytes or 0 for name in pooled) < missing:
+        yield f"no pool of {' or '.join(pooled)} is small enough for that: take a smaller model, or fewer bits a weight"
+    elif pooled:
         yield f"lower max_model_len, max_num_seqs or pool of {' or '.join(pooled)}"
     for demand in demands:
         yield from _on_more(demand)
