@@ -63,6 +63,7 @@ def test_link_speed_is_that_of_a_connectx7(fleet: Fleet) -> None:
     assert "Speed: 200000Mb/s" in fleet.ssh(HOST, f"ethtool {PORT}")
     assert "driver: mlx5_core" in fleet.ssh(HOST, f"ethtool -i {PORT}")
     assert "Speed: Unknown!" in fleet.ssh("titan", f"ethtool {PORT}")
+    assert fleet.ssh(HOST, f"cat /sys/class/infiniband/{DEVICE}/device/net/{PORT}/phys_port_name") == "p1\n"
 
 
 def test_nvidia_smi_answers_as_on_a_gb10(fleet: Fleet) -> None:

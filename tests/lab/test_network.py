@@ -132,13 +132,14 @@ def test_slow_cable_limits_both_directions_and_survives_a_power_cycle(cabled: Fl
     eventually(lambda: both_halves_ping(cabled), "traffic passes")
 
 
-def test_lldp_passes_a_cable(addressed: Fleet) -> None:
-    """Bridges swallow LLDP by default; a cable must not.
+@pytest.mark.parametrize(("host", "half"), [("spark-2", FIRST), ("spark-2", SECOND), ("spark-3", SECOND)])
+def test_lldp_passes_a_cable_and_comes_to_all_halves(addressed: Fleet, host: str, half: str) -> None:
+    """Bridges swallow LLDP by default; a cable must not. The sender's twin hears it, too, as behind one adapter.
 
     A frame of its own: a daemon that shows no neighbour says little of the cable.
     """
     with ThreadPoolExecutor(1) as threads:
-        seen = threads.submit(addressed.root, "spark-2", f"python3 -c '{LLDP_RECEIVED.format(interface=FIRST)}'")
+        seen = threads.submit(addressed.root, host, f"python3 -c '{LLDP_RECEIVED.format(interface=half)}'")
         while not seen.done():
             addressed.root("spark-3", f"python3 -c '{LLDP_SENT.format(interface=FIRST)}'")
         assert "of spark-3" in seen.result()

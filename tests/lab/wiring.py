@@ -152,7 +152,8 @@ def _socket(wiring: Wiring, half: Half, active: frozenset[Half], replugged: froz
     if cable.far is None:
         return Socket(SWITCH_BRIDGE, lit=True, rate=cable.rate)
     ends = [Half(port, half.number) for port in cable.ports]
-    bridge = "c" + socket_name(wiring.hosts, ends[0])
+    # Both halves of a port sit behind one switch in the adapter: all four hear each other.
+    bridge = "c" + socket_name(wiring.hosts, Half(cable.near, 0))
     (sender,) = (port.host for port in cable.ports if port != half.port)
     rate = cable.rate or (REPLUGGED_RATE if sender in replugged else None)
     return Socket(bridge, lit=all(end in active for end in ends), rate=rate)

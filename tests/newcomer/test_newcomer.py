@@ -41,6 +41,12 @@ PYTHON = ["--python-version", "3.13", "--implementation", "cp", "--abi", "cp313"
 # Names as shipped, so that there is something to choose of.
 TWO_NAMES = r"printf 'Host spark-3f1c spark-a208\n HostName titan\n' > ~/.ssh/config"
 
+# A host that answers for HOST.local and says that it offers SSH.
+ANSWERING = r"""cd /etc/systemd; mkdir -p resolved.conf.d dnssd
+printf '[Resolve]\nMulticastDNS=yes\n' > resolved.conf.d/lab.conf
+printf '[Service]\nName=%%H\nType=_ssh._tcp\nPort=22\n' > dnssd/ssh.dnssd
+systemctl restart systemd-resolved && resolvectl mdns enP7s7 yes"""
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -98,10 +104,14 @@ def desk(shop: Path) -> Iterator[Fleet]:
     images.ensure_image(images.VLLM_CPU, store)
     hosts = ["--hosts", "titan,spark-2,spark-3,lone,laptop", "--cable", "spark-2:1=spark-3:1", "--docker"]
     with lab_of(*hosts, "--share", f"{store}:/srv/lab", "--share", f"{shop}:/srv/shop") as fleet:
-        made = fleet.ssh("laptop", "ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519; cat ~/.ssh/id_ed25519.pub")
-        for host in ("titan", "spark-2", "spark-3"):
-            fleet.root(host, f"echo '{made.strip()}' >> /home/nvidia/.ssh/authorized_keys")
+        let_in(fleet, "titan", "spark-2", "spark-3")
         yield fleet
+
+
+def let_in(fleet: Fleet, *hosts: str) -> None:
+    made = fleet.ssh("laptop", "ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519; cat ~/.ssh/id_ed25519.pub")
+    for host in hosts:
+        fleet.root(host, f"echo '{made.strip()}' >> /home/nvidia/.ssh/authorized_keys")
 
 
 def typed(fleet: Fleet, host: str, command: str, *answers: str) -> Seen:
@@ -221,6 +231,23 @@ def test_a_spark_tries_on_itself(desk: Fleet) -> None:
     seen = typed(desk, "lone", "gb10 try localhost", "nvidia", "yes")
     checked(seen, 2)
     assert "first token after" in seen.screen
+
+
+def test_machines_are_found_that_nobody_named(shop: Path) -> None:
+    """They answer the question that goes to all, by a real program; no host of the lab has a name for them."""
+    sparks = ("spark-3f1c", "spark-a208")
+    hosts = ["--hosts", ",".join([*sparks, "laptop"]), "--cable", "spark-3f1c:1=spark-a208:1"]
+    with lab_of(*hosts, "--share", f"{shop}:/srv/shop") as house:
+        let_in(house, *sparks)
+        for host in (*sparks, "laptop"):
+            house.root(host, ANSWERING)
+        install(house, "laptop")
+        seen = typed(house, "laptop", "gb10 init", "2 3", "yes", "nvidia")
+        checked(seen, 3)
+        assert "its own answer" in seen.screen
+        declared = yaml.safe_load(house.ssh("laptop", "cat mine/hosts.yml"))["all"]["hosts"]
+        assert {name: own["ansible_host"] for name, own in declared.items()} == {one: f"{one}.local" for one in sparks}
+        assert "spark-3f1c:1" in house.ssh("laptop", "cat mine/group_vars/all/fleet.yml")
 
 
 @pytest.mark.parametrize(

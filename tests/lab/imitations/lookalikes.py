@@ -136,7 +136,7 @@ def _sysfs(root: Path, store: Path) -> None:
 
 
 def _rdma_device(device: Path, interface: str) -> None:
-    (device / "device/net" / interface).mkdir(parents=True)
+    _write(device / "device/net" / interface / "phys_port_name", f"p{interface[-1]}\n")
     for name, value in (
         ("hca_type", "MT4129"),
         ("fw_ver", "28.45.4028"),
