@@ -837,6 +837,19 @@ def test_variables_are_those_of_engines_that_hold_no_secret() -> None:
     assert names == ["MY_TOKEN", "VLLM_API_KEY", "VLLM_X"] and {*secrets} == {"S3CRET", "T0KEN", "hf_abcdefgh"}
 
 
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_a_link_to_a_cache_s_folder_is_that_folder(tmp_path: Path, is_absolute: bool) -> None:
+    commit = "1" * 40
+    (tmp_path / f"hub/models--a--b/snapshots/{commit}").mkdir(parents=True)
+    (tmp_path / "now").symlink_to(f"{'/models/' if is_absolute else ''}hub/models--a--b/snapshots/{commit}")
+    found = _weights(["/models/now"], [(str(tmp_path), "/models")], {}, "/root")
+    assert found == (f"{tmp_path}/hub/models--a--b", commit)
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "away").symlink_to("/elsewhere/model")
+    assert _weights(["/models/circle"], [(str(tmp_path), "/models")], {}, "/root") == (f"{tmp_path}/circle", "")
+    assert _weights(["/models/away"], [(str(tmp_path), "/models")], {}, "/root") == ("", "")
+
+
 def test_weights_are_found_in_the_cache_that_the_container_sees(tmp_path: Path) -> None:
     commit = "1d4bf0f9f2c34c7d8f0a6b5c4d3e2f1a0b9c8d7e"
     model = tmp_path / "hub/models--a--b"

@@ -482,6 +482,8 @@ def _weights(
     model = model_of(words)
     if model.startswith("/"):
         folder = _on_host(model, mounts)
+        if folder and Path(folder).is_symlink():  # a name of its own for a folder of a cache
+            folder = _on_host(os.path.normpath(Path(model).parent / Path(folder).readlink()), mounts)
         kept = re.search(r"^(.*/models--[\w.-]+)/snapshots/([0-9a-f]{40})(?:/.*)?$", folder)
         return (kept[1], kept[2]) if kept else (folder, "")
     model = model.partition(":")[0]  # llama.cpp's ORG/NAME:SIZE
