@@ -593,6 +593,18 @@ OWN_SPELLINGS: dict[str, tuple[dict[str, Any], dict[str, Any] | str]] = {
          "served_name": None, "flags": {},
          "workload": {"max_model_len": 8192, "max_num_seqs": 4}, "end": "sudo docker stop trtllm_llm_server",
          "note": "its options in /tmp/extra-llm-api-config.yml were not read", "never": "a plan refuses"}),
+    "a port for IPv6, too": ({"command": VLLM, "container": {**GIVEN, "network": "bridge", "ports": {"8000/tcp": [
+        {"HostIp": "::", "HostPort": "9001"}, {"HostIp": "0.0.0.0", "HostPort": "9001"}]}}},
+        {"listen": None, "port": 9001}),
+    "this host's own IPv6 address": ({"command": f"{VLLM} --host ::1"}, {"listen": "::1"}),
+    "a gated model": ({"command": VLLM, "container": {**GIVEN, "env": ["HF_TOKEN=hf_0123456789", "HF_HUB_OFFLINE=1"]}},
+        {"note": "HF_TOKEN may be secret: not read", "never": "hf_0123456789"}),
+    "a key in a variable": ({"command": VLLM, "container": {**GIVEN, "env": ["VLLM_API_KEY=sk-0123456789"]}},
+        {"note": "it asks clients for a key", "never": "sk-0123456789"}),
+    "SGLang with a drafter": (
+        {"command": "sglang serve --model-path Qwen/Qwen3-8B --speculative-draft-model-path a/eagle",
+         "container": {**GIVEN, "image": "lmsysorg/sglang:v0.5.23-cu130"}},
+        {"engine": "sglang", "release": "0.5.23", "flags": {"speculative-draft-model-path": "a/eagle"}}),
     "TensorRT-LLM without a container": ({"command": "trtllm-serve serve a/b --tp_size 1"},
         {"engine": "trtllm", "port": 8000, "flags": {}, "host_counts": [1]}),
     "TensorRT-LLM whose ranks are MPI's": ({"command": "trtllm-serve a/b --tp_size 2"}, "1 of its ranks run on hosts"),
