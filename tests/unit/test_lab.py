@@ -195,7 +195,7 @@ def test_a_cable_is_lit_when_both_its_ends_are_on() -> None:
     assert not any(end.lit for end in sockets(wiring(str(CABLE)), halves_of("titan", "spark-2")).values())
 
 
-def test_the_halves_of_a_cable_hear_each_other_and_have_a_light_each() -> None:
+def test_the_halves_of_a_cable_receive_each_other_and_have_a_light_each() -> None:
     ends = sockets(wiring(str(CABLE)), halves_of(*HOSTS))
     bridges = [end.bridge for end in ends.values() if end.bridge]
     assert len(bridges) == 4 and len(set(bridges)) == 1
