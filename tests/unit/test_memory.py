@@ -279,13 +279,16 @@ def test_each_term_of_a_shipped_configuration_is_shown_by_a_start() -> None:
 # What no recorded start shows, by the shipped recipes that have it; the page names both.
 UNSHOWN = {
     "encoder of the second runner": (
-        *("diffusiongemma-26b-a4b-it-nvfp4", "glm-5.3-flash-nvfp4", "qwen3.6-27b-fp8-dflash"),
-        *("qwen3.8-27b-nvfp4-dflash2", "qwen3.8-flash-next-nvfp4", "qwen3.8-flash-next-nvfp4-pair"),
+        *("deepseek-v4.1-flash", "diffusiongemma-26b-a4b-it-nvfp4", "glm-5.3-flash-nvfp4", "qwen3.6-27b-fp8-dflash"),
+        *("qwen3.8-27b-nvfp4-dflash2", "qwen3.8-27b-nvfp4-nvidia", "qwen3.8-flash-next-nvfp4"),
+        "qwen3.8-flash-next-nvfp4-pair",
     ),
     "layers that a drafter reads": (
-        *("deepseek-v4-flash-0731", "deepseek-v4-flash-vision-exp", "minimax-m3-nvfp4"),
+        *("deepseek-v4-flash-0731", "deepseek-v4-flash-vision-exp", "deepseek-v4.1-flash", "laguna-s-2.1-nvfp4"),
+        *("mimo-v2.6-flash", "minimax-m3-nvfp4"),
         *("nemotron-3.5-lightning-30b-a3b-nvfp4", "qwen3.6-27b-fp8-dflash", "qwen3.6-35b-a3b-dflash"),
         *("qwen3.6-35b-a3b-fp8-dflash", "qwen3.6-35b-a3b-nvfp4-dflash", "qwen3.8-27b-nvfp4-dflash2"),
+        "qwen3.8-27b-nvfp4-nvidia",
     ),
 }
 
@@ -317,9 +320,9 @@ def test_each_term_of_a_shipped_recipe_is_shown_by_a_start_or_named(monkeypatch:
 
     monkeypatch.setattr(sizing, "start", kept)
     library, of_recipes = load_all([SHIPPED_RECIPES])
-    names, unshown, planned = ["a", "b", "c", "d"], {}, 0
+    names, unshown, planned = [*"abcdefgh"], {}, 0
     for recipe in library.recipes.values():
-        for count in (1, 2, 4) if recipe.data["engine"] == "vllm" else ():
+        for count in (1, 2, 4, 8) if recipe.data["engine"] == "vllm" else ():
             begun_with.clear()
             service = {"recipe": recipe.name, "hosts": names[:count], "port": 8000}
             switch = {
