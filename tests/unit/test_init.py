@@ -608,6 +608,7 @@ OWN_SPELLINGS: dict[str, tuple[dict[str, Any], dict[str, Any] | str]] = {
     "TensorRT-LLM without a container": ({"command": "trtllm-serve serve a/b --tp_size 1"},
         {"engine": "trtllm", "port": 8000, "flags": {}, "host_counts": [1]}),
     "TensorRT-LLM whose ranks are MPI's": ({"command": "trtllm-serve a/b --tp_size 2"}, "1 of its ranks run on hosts"),
+    "a half of TensorRT-LLM": ({"command": "trtllm-serve disaggregated -c x.yaml"}, "a part of a model's work alone"),
     "a folder that TensorRT-LLM serves": ({"command": "trtllm-serve /models/x"}, "/models/x is a folder"),
     "a short option with its value": ({"command": f"{VLLM} -tp=2"}, "1 of its ranks run on hosts"),
     "the beginning of an option": ({"command": f"{VLLM} --tensor-parallel 2"}, "1 of its ranks run on hosts"),

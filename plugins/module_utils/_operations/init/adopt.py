@@ -108,6 +108,7 @@ def _unfit(serving: Serving, model: str, missing: int, where: str) -> str:
         ("config", not model and "config" in options),
         ("variables", not model and variables),
         ("no-model", not model),
+        ("part", serving["engine"] == "trtllm" and re.fullmatch(r"disaggregated\w*|mm_embedding_serve", model)),
         ("elsewhere", "://" in model),
         ("quantized", re.fullmatch(r"[\w.-]+/[\w.-]+:[\w.-]+", model) and not _repository(serving, model)),
         ("file", not _repository(serving, model) and model.endswith(".gguf")),
