@@ -281,7 +281,11 @@ def _imported(name: str, repository: str, serving: Serving) -> tuple[RecipeData 
     recipe, findings = import_recipe(theirs, name)
     if recipe is not None and serving["release"]:
         recipe["image"]["release"] = serving["release"]
-    sentences = [finding.sentence() for finding in findings if finding.rule not in _SILENT]
+    speculation = recipe["flags"].get("speculative-config") if recipe else None
+    # a drafter in a folder that its container is given stays where it is
+    is_here = isinstance(speculation, Mapping) and speculation.get("model") in serving["paths"]
+    silent = (*_SILENT, "import-drafter") if is_here else _SILENT
+    sentences = [finding.sentence() for finding in findings if finding.rule not in silent]
     if recipe is not None:
         today = datetime.now(tz=UTC).strftime("%Y-%m")
         recipe["status"] = {"state": "reported", "by": "its owner", "when": today, "hardware": "where it was read"}
