@@ -602,7 +602,8 @@ OWN_SPELLINGS: dict[str, tuple[dict[str, Any], dict[str, Any] | str]] = {
     "a key in a variable": ({"command": VLLM, "container": {**GIVEN, "env": ["VLLM_API_KEY=sk-0123456789"]}},
         {"note": "it asks clients for a key", "never": "sk-0123456789"}),
     "a drafter in a folder": (
-        {"command": f"""{VLLM} --speculative-config '{{"method":"eagle3","model":"/files/eagle"}}'""", "container": GIVEN},
+        {"command": f"""{VLLM} --speculative-config '{{"method":"eagle3","model":"/files/eagle"}}'""",
+         "container": GIVEN},
         {"flags": {"speculative-config": {"method": "eagle3", "model": "/srv/files/eagle"}},
          "mounts": [{"source": "/srv/files/eagle", "target": "/srv/files/eagle", "read_only": True}],
          "never": "author's machine"}),
