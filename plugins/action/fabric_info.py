@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.fabric_info: what a host says of its fabric, in bounds."""
 
-from ..module_utils._subjects.fabric.answer import READING
+from ..module_utils._base.forms import forms
 from ..plugin_utils._asking import Answering
 
 
 class ActionModule(Answering):
-    FORM = READING
+    FORM = forms("fabric_answer")["reading"]

@@ -6,10 +6,12 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 
 from ..module_utils._base import worded
-from ..module_utils._operations.verify.answer import GATEWAY_ANSWERS
+from ..module_utils._base.forms import forms
 from ..module_utils._subjects.gateway.clients import first_key
 from ..plugin_utils._asking import Asking, NoAnswerError
 from ..plugin_utils._screen import warn
+
+_ANSWER = forms("verify")["gateway_answers"]
 
 
 class ActionModule(Asking):
@@ -26,7 +28,7 @@ class ActionModule(Asking):
         proof, elsewhere = self._task.args["proof"], self._task.args.get("elsewhere") or {}
         asked = {"client": client, "proof": proof, "key": key, "elsewhere": elsewhere}
         try:
-            answer = self.ask("gb10.fleet.gateway_ready", asked, task_vars or {}, GATEWAY_ANSWERS)
+            answer = self.ask("gb10.fleet.gateway_ready", asked, task_vars or {}, _ANSWER)
         except NoAnswerError as why:
             raise AnsibleActionFail(str(why)) from None
         for request in proof.get("requests", ()):

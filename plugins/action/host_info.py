@@ -11,7 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 
-from ..module_utils._base.schema import Spec
+from ..module_utils._base.forms import forms as answers
 from ..module_utils._base.slice import Slice
 from ..module_utils._host.probe.answer import read_answer
 from ..module_utils._operations.drift.questions import before_change, paths_before_change
@@ -24,13 +24,7 @@ from ..plugin_utils._lease import HOLDER, wait
 from ..plugin_utils._sudo import refuse_without_terminal
 
 # What each part of the state holds is checked by `_subjects.form`.
-FORM: Spec = {
-    "type": "map",
-    "options": {
-        "state": {"type": "map", "required": True},
-        "unknown": {"type": "map", "required": True, "values": {"type": "str"}},
-    },
-}
+FORM = answers("answers")["host_info"]
 # Of a module that failed; what else a host says of that is left out.
 _WORDS = ("msg", "module_stderr", "module_stdout", "exception")
 _MOST_WORDS = 1 << 16

@@ -7,16 +7,17 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
+from ..module_utils._base.forms import forms
 from ..module_utils._base.own_files import clear_of_folders, look, replace_file, unwritten
 from ..module_utils._base.received import one_line
 from ..module_utils._engines.observed import require_observed
 from ..module_utils._host.settings.json_settings import written
-from ..plugin_utils._asking import Answering, changes
+from ..plugin_utils._asking import Answering
 from ..plugin_utils._screen import warn
 
 
 class ActionModule(Answering):
-    FORM = changes({"content": {"type": "map", "nullable": True, "default": None}})
+    FORM = forms("answers")["observation_record"]
 
     def run(self, tmp: str | None = None, task_vars: dict[str, object] | None = None) -> dict[str, Any]:
         copy, content = Path(self._task.args["copy"]), self._task.args.get("content")

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from ..module_utils._operations.verify.answer import RANKS
+from ..module_utils._base.forms import forms
 from ..module_utils._operations.verify.artifact import of_ranks
 from ..module_utils._operations.verify.ranks import frozen
 from ..module_utils._operations.verify.tables import rank_shown
@@ -11,7 +11,7 @@ from ..plugin_utils._asking import Answering
 
 
 class ActionModule(Answering):
-    FORM = RANKS
+    FORM = forms("verify")["ranks"]
 
     @staticmethod
     def used(answer: dict[str, Any]) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
+from ..module_utils._base.forms import forms
 from ..module_utils._base.received import harmless, one_line
 from ..module_utils._engines.memory.boots import BootLog, boot_record
 from ..module_utils._engines.registry import ENGINES
 from ..module_utils._engines.starts import last_words, rows, slow_start
-from ..module_utils._operations.verify.answer import SERVICE
 from ..module_utils._operations.verify.artifact import of_proof
 from ..module_utils._operations.verify.promised import Verdict, comparison, computed_by_others, promised, verdict
 from ..plugin_utils._asking import Asking, NoAnswerError, as_read
@@ -23,6 +23,8 @@ PROGRESS_S = 15.0
 _LONGEST_PAUSE_S, _LONGEST_SHORT_S = 120.0, 600.0
 # What is read of a line of a start's log. An engine's own are shorter; a publisher's code may print any.
 _LONGEST_LINE = 2000
+
+_ANSWER = forms("verify")["service"]
 
 
 class ActionModule(Documented, Asking):
@@ -113,5 +115,5 @@ class ActionModule(Documented, Asking):
 
         asked = {"service": {name: service[name] for name in ("unit", "container", "status_file", "proof")}}
         asked["service"]["rows"] = rows(service["engine"])
-        read: tuple[dict[str, Any], Verdict] = self.ask("gb10.fleet.service_info", asked, variables, SERVICE, used)
+        read: tuple[dict[str, Any], Verdict] = self.ask("gb10.fleet.service_info", asked, variables, _ANSWER, used)
         return read

@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.update_info: what a host says of its updates, in bounds."""
 
-from typing import ClassVar
-
 from ..module_utils._base.forms import forms
-from ..module_utils._base.schema import Spec
 from ..module_utils._operations.update.form import SHARED
 from ..plugin_utils._asking import Answering
 
 
 class ActionModule(Answering):
-    FORM: ClassVar[Spec] = {
-        "type": "map",
-        "options": {"updates": {**forms("update", **SHARED)["reading"], "required": True}},
-    }
+    FORM = forms("update", **SHARED)["updates"]

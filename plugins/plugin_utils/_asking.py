@@ -21,21 +21,7 @@ from ._bounded import bounded
 
 # What an answer may take while it comes, and is read as JSON: enough for many times the largest that is taken.
 MEMORY_BYTES = 512 << 20
-_TEXT: Spec = {"type": "str"}
 _MOST_WORDS = 4096
-
-
-def changes(options: dict[str, Spec]) -> Spec:
-    """The form of what a module answers that may change something. options: what it answers beside that."""
-    return {
-        "type": "map",
-        "options": {
-            "changed": {"type": "bool", "required": True},
-            "diff": {"type": "map", "options": dict.fromkeys(("before", "after"), _TEXT)},
-            "warnings": {"type": "list", "max": 1000, "elements": _TEXT},
-            **options,
-        },
-    }
 
 
 class NoAnswerError(Exception):

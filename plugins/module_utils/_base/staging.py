@@ -100,7 +100,14 @@ def held(
             stream.seek(0)
             holder = _holder(stream.read())
             if not tries:
-                raise _held_by_another(lock, holder)
+                raise refusal(
+                    "staging-locked",
+                    str(lock),
+                    found=f"held by {holder}",
+                    expected="one staging job at a time on a host",
+                    remedy="wait for it, or end that process if its controller is gone (it ends by itself after "
+                    f"{LEASE_SECONDS} s without one)",
+                )
             waiting(f"waiting for {holder}")
             tries -= 1
             pause(_AGAIN_SECONDS)
@@ -164,17 +171,6 @@ def _holder(text: str) -> str:
         return "process {pid} of {user}: {what}, since {since}".format(**json.loads(text))
     except (ValueError, LookupError, TypeError):
         return "another process"
-
-
-def _held_by_another(lock: Path, holder: str) -> FleetError:
-    return refusal(
-        "staging-locked",
-        str(lock),
-        found=f"held by {holder}",
-        expected="one staging job at a time on a host",
-        remedy="wait for it, or end that process if its controller is gone (it ends by itself after "
-        f"{LEASE_SECONDS} s without one)",
-    )
 
 
 def account() -> str:

@@ -7,12 +7,12 @@ A part that does not fit is one that could not be read; what fails later is a fa
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args, get_type_hints
 
+from .._base import forms as data_forms
 from .._base.reading import Answer
 from .._base.received import Foreign, checked, harmless, one_line
 from .._base.schema import Spec
 from .._base.typed import spec_of
 from .._host.probe.answer import known
-from .fabric.answer import READING as FABRIC
 from .state import ALWAYS, BEFORE_CHANGE, NOT_BEFORE_CHANGE, READS, UNASKED
 
 # Of these None is an answer: there is no such thing on the host.
@@ -30,7 +30,7 @@ PARTS: dict[str, Spec] = {
     name: _part(name, get_args(hint)[0] if name in BEFORE_CHANGE else hint) for name, hint in _HINTS.items()
 }
 _IDENTITIES = spec_of(dict[str, str | None])
-PARTS["fabric"] = FABRIC["options"]["reading"]
+PARTS["fabric"] = data_forms.forms("fabric_answer")["reading"]["options"]["reading"]
 
 
 def forms(ask: Mapping[str, Any] | None) -> dict[str, Spec]:

@@ -157,14 +157,10 @@ def compare(
         *(item for item in _found(plan, readings) if _concerns(item, service)),
         *(line for line in more if line.host in readings and _concerns(line, service)),
     ]
-    differences = _by_host(item for item in found if isinstance(item, Difference))
+    differences = sorted(ordered(item for item in found if isinstance(item, Difference)), key=lambda item: item.host)
     unknown = sorted({item for item in found if isinstance(item, Unknown)}, key=lambda item: (item.host, item.part))
     counted, accepted = sort_out(differences, plan["drift"]["accept"], today)
     return Result(tuple(sorted(readings)), tuple(counted), tuple(accepted), tuple(unknown))
-
-
-def _by_host(differences: Iterable[Difference]) -> list[Difference]:
-    return sorted(ordered(differences), key=lambda item: item.host)
 
 
 def _concerns(difference: Difference | Unknown, service: str) -> bool:

@@ -84,7 +84,7 @@ def best(hosts: Mapping[str, Host], fabric: Fabric, library: Library) -> str:
     found = [
         (row["download_bytes"] or 0, (spoken(plan) or 0) >= _READING_TOKENS_S, not row["warnings"], name)
         for name, plan, row in _fits(hosts, fabric, library)
-        if not _errors(plan)
+        if not [finding for finding in plan["findings"] if finding["severity"] == "error"]
     ]
     found = [item for item in found if item[2]] or found
     soon = [item for item in found if item[0] <= _PATIENCE_BYTES]
@@ -159,10 +159,6 @@ def shortage(plan: Plan) -> str:
             free = row["free_bytes"] or 0
             return f"{size(-free)} short" if free < 0 else "too large"
     return ""
-
-
-def _errors(plan: Plan) -> list[Any]:
-    return [finding for finding in plan["findings"] if finding["severity"] == "error"]
 
 
 def spoken(plan: Plan) -> float | None:

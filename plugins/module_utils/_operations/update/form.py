@@ -66,7 +66,7 @@ RECORD: Spec = {
 # What the form of a reading takes from here: hosts have no such file.
 SHARED: dict[str, Spec] = {
     **{"text": _TEXT, "line": _LINE, "lines": _LINES, "steps": STEPS, "record": RECORD},
-    **{"package": PACKAGE, "packages": _PACKAGES, "version": VERSION},
+    **{"package": PACKAGE, "packages": _PACKAGES, "version": VERSION, "seconds": SECONDS, "figures": FIGURES},
 }
 
 

@@ -274,7 +274,14 @@ def load_stream(
     layers: lowest first. chunks: gives a layer's bytes. left_out: digests of layers that the target has already.
     It is an OCI layout (what the containerd store reads) with Docker's ``manifest.json`` (what the graph drivers read).
     """
-    manifest = _manifest(config, layers)
+    manifest = _json(
+        {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": _descriptor(_CONFIG, digest_of(config), len(config)),
+            "layers": [_descriptor(layer.media_type, layer.digest, layer.size) for layer in layers],
+        }
+    )
     name = str(reference)
     index = {
         "schemaVersion": 2,
@@ -306,17 +313,6 @@ def load_stream(
             yield from chunks(layer)
             yield _padding(layer.size)
     yield bytes(2 * tarfile.BLOCKSIZE)
-
-
-def _manifest(config: bytes, layers: Sequence[Layer]) -> bytes:
-    return _json(
-        {
-            "schemaVersion": 2,
-            "mediaType": _MANIFEST,
-            "config": _descriptor(_CONFIG, digest_of(config), len(config)),
-            "layers": [_descriptor(layer.media_type, layer.digest, layer.size) for layer in layers],
-        }
-    )
 
 
 def _descriptor(media_type: str, digest: str, size: int) -> dict[str, Any]:
