@@ -96,6 +96,9 @@ class Group:
 
     def __init__(self, fleet: Fleet, image: str, ray: bool = False) -> None:
         self.fleet, self.image, self.ray = fleet, image, ray
+        body = {"model": "tiny", "prompt": "x" * 200, "max_tokens": 8}
+        self.first_tokens: dict[str, list[float]] = {}
+        self.warm_up: list[dict[str, Any]] = [{"path": "/v1/completions", "body": body, "answer": TOKENS}]
         self.head, self.worker = HOSTS
 
     # Set up ------------------------------------------------------------------------------------------------------
@@ -183,7 +186,6 @@ class Group:
             "key_form": "api-key: %s\n",
             "certificate": None,
         }
-        body = {"model": "tiny", "prompt": "x" * 200, "max_tokens": 8}
         written = {
             "service": NAME,
             "container": CONTAINER,
@@ -205,7 +207,7 @@ class Group:
             "endpoint": None if rank else endpoint,
             "readiness": None,
             "probes": _probes(self.ray, self.image),
-            "warm_up": [] if rank else [{"path": "/v1/completions", "body": body, "answer": TOKENS}],
+            "warm_up": [] if rank else self.warm_up,
             "limits": LIMITS | dict(limits or {}),
         }
         return written | changes
@@ -234,6 +236,17 @@ class Group:
         )
         found: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
         return found
+
+    def first_token_s(self, prompt: str) -> float:
+        """Seconds of a client until the first token of an answer that has one."""
+        began = time.monotonic()
+        asked = {"model": "tiny", "prompt": prompt, "max_tokens": 1, "temperature": 0}
+        headers = ["-H", f"Authorization: Bearer {KEY}", "-H", "Content-Type: application/json"]
+        url = f"http://{MANAGEMENT[self.head]}:{PORT}/v1/completions"
+        timed = ["-o", "/dev/null", "-w", "%{time_total}"]
+        done = self.fleet.lab("net", "--", "curl", "-sf", "-m", "300", *timed, *headers, "-d", json.dumps(asked), url)
+        assert 0 < float(done.stdout) <= time.monotonic() - began
+        return float(done.stdout)
 
     def open_routes(self, key: str = "") -> list[str]:
         """Those of ROUTES that answer anything but 401, asked with or without a key."""

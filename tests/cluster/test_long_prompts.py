@@ -179,7 +179,9 @@ def test_on_one_host_alone_and_beside_others(solos: Group, minutes: float) -> No
 
 
 def test_over_two_hosts(pair: Group, minutes: float) -> None:
-    """Here vLLM itself gives up on a step after 300 s, and ends with status 0."""
+    """Here vLLM itself gives up on a step after 300 s, and ends with status 0. Ray's processes stand still where those
+    of vLLM's own multi-node spin, so that the judge finds that nothing works, after 98 s instead of 300: each of its
+    reasons counts, within FOUND_S."""
     read_whole(pair, HOSTS[:1], minutes, beside="")
-    reasons = found_hung(pair, HOSTS[:1], HOSTS[1:], beside=HOSTS[0])
-    assert "its processes work" in reasons[HOSTS[0]] or "status 0: as vLLM does" in reasons[HOSTS[0]]
+    reason = found_hung(pair, HOSTS[:1], HOSTS[1:], beside=HOSTS[0])[HOSTS[0]]
+    assert "the endpoint is dead, whatever /health says" in reason or "status 0: as vLLM does" in reason

@@ -127,3 +127,63 @@ def test_a_pool_that_a_warm_cache_alone_changes_is_as_planned(cold_bytes: int, l
     kv = {"tokens": 1000, "bytes": 1000, "exact": True, "tokens_low": 1, "tokens_high": 2}
     found = service_slice._expected(kv, "0.28.0", cold_bytes)
     assert (found["kv_tokens_low"], found["kv_tokens_high"]) == (low, high)
+
+
+def warm(flags: dict[str, Any], sees: bool = False, kind: str = "chat", words: Any = (8, 1024, 0)) -> list[Any]:
+    return openai.warm_up(kind, "tiny", flags, words, sees)
+
+
+def letters(request: Any) -> int:
+    return len(request.body["messages"][0]["content"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "prompts"),
+    [
+        ({"max-model-len": 131072, "max-num-batched-tokens": 4096}, [8, 1024, 4097]),
+        ({"max-model-len": "128k", "max-num-batched-tokens": "4k"}, [8, 1024, 4001]),
+        ({"context-length": 131072, "chunked-prefill-size": 2048}, [8, 1024, 2049]),
+        # its own batch has no room in the context, whatever a tokenizer makes of a word
+        ({"max-model-len": 32768, "max-num-batched-tokens": 8192}, [8, 1024]),
+        ({"max-model-len": 2048}, [8, 203]),
+        ({"max-model-len": 20}, [1, 1]),
+        # nobody knows how long a request may be
+        ({}, [8, 1024]),
+        ({"max-model-len": -1}, [8, 1024]),
+        ({"max-model-len": "auto"}, [8, 1024]),
+        # what a slot of llama.cpp holds
+        ({"ctx-size": 16384, "parallel": 4}, [8, 408]),
+    ],
+)
+def test_prompts_before_clients_come_are_as_long_as_the_service_allows(
+    flags: dict[str, Any], prompts: list[int]
+) -> None:
+    assert [letters(request) // len("word ") for request in warm(flags)] == prompts
+
+
+def test_what_a_first_client_would_wait_for_is_asked_before() -> None:
+    flags = {"max-model-len": 2048, "enable-auto-tool-choice": True, "tool-call-parser": "hermes"}
+    *texts, tool, image = warm(flags, sees=True)
+    assert len(texts) == 2
+    assert "tools" in tool.body and "tools" not in image.body
+    assert image.body["messages"][0]["content"][1]["type"] == "image_url"
+    assert {request.body["max_tokens"] for request in warm(flags, sees=True)} == {16}
+    assert len(warm({})) == 2
+    # an embedding has neither, and fits into one batch of llama.cpp, which takes no longer one
+    embedded = warm(flags | {"ctx-size": 8192}, sees=True, kind="embed")
+    assert [(one.path, len(one.body["input"]) < 512) for one in embedded] == [("/v1/embeddings", True)] * 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "config", "expected"),
+    [
+        ({}, {"vision_config": {}}, True),
+        ({}, {}, False),
+        ({}, None, False),
+        ({"limit-mm-per-prompt": {"image": 0}}, {"vision_config": {}}, False),
+        ({"limit-mm-per-prompt": {"image": 2}}, {"vision_config": {}}, True),
+        ({"language-model-only": True}, {"vision_config": {}}, False),
+    ],
+)
+def test_a_service_sees_what_its_model_and_options_allow(flags: Any, config: Any, expected: bool) -> None:
+    assert openai.sees(flags, config) is expected

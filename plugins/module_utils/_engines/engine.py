@@ -42,6 +42,7 @@ class Engine(ABC):
     spec: EngineSpec
     judged_by: Judged
     at_once: Callable[[Mapping[str, object]], int]  # as `sequences`, by the options' values
+    warm_words: Sequence[int] = (256,)  # of the prompts before clients come; 0: more than it reads at once
 
     @abstractmethod
     def default_layers(self) -> tuple[Layer, Layer]:
@@ -118,9 +119,11 @@ class Engine(ABC):
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         """How its supervisor sees that it loads, serves and lives; `Joined.command`: as in the container."""
 
-    @abstractmethod
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
-        """Requests after the first proof."""
+        """Requests after the first proof, by what the service is declared for."""
+        decided = {name: value.value for name, value in flags.items()}
+        name, sees = self.served_name(placed, flags), openai.sees(decided, placed.config)
+        return openai.warm_up(placed.recipe["kind"], name, decided, self.warm_words, sees)
 
     def example(self, kind: str, model: str) -> Example:
         """What `verify` asks. kind: the recipe's. model: its name for clients."""

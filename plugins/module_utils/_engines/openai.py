@@ -3,15 +3,19 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .._base.plan import ServiceSpeed
+from .._base.sizes import quantity
 from .._base.slice import Question
 from .._facts.models.purpose import CHAT, TRANSCRIBE
 from .._on_host.rank.probes import Request
 from .interface import Example
 
 _SOUND_S = 1.0
+_WORD, _WARM_TOKENS = "word ", 16  # a tokenizer of bytes makes five tokens of it
+_WITHOUT_ANSWER = (8, 64)  # words of what is embedded or compared, which some engines take in one batch or not at all
 # What engines read of a prompt at once, by their options, and where none is written.
 _BATCHES = ("max-num-batched-tokens", "chunked-prefill-size", "max-num-tokens", "batch-size")
 _BATCH = 8192
@@ -66,6 +70,38 @@ def example(kind: str, model: str) -> Example:
     return Example(asked.path, asked.body, answers, asked.sound_s)
 
 
+def sees(flags: Mapping[str, object], config: Mapping[str, object] | None) -> bool:
+    """Whether its model takes images here. config: of the checkpoint."""
+    limits = flags.get("limit-mm-per-prompt")
+    refused = isinstance(limits, Mapping) and limits.get("image") == 0
+    return not refused and not flags.get("language-model-only") and "vision_config" in (config or {})
+
+
+def warm_up(kind: str, model: str, flags: Mapping[str, object], words: Sequence[int], sees: bool) -> list[Request]:
+    """What takes compilation and setting up, which a first client would wait for otherwise: prompts of so many words,
+    where 0 is more than the engine reads at once, and where the service has them a call of a tool and an image. n-gram
+    drafts come with each, since their words repeat. A prompt fits into the context, however its words are divided.
+    """
+    context = _whole(flags, _CONTEXTS, 0) // _whole(flags, ("parallel",), 1)
+    room = (context - _WARM_TOKENS) // (2 * len(_WORD)) if context else max(words)
+    parts = _whole(flags, _BATCHES, _BATCH) + 1
+    counts = [count or parts for count in (words if kind == CHAT else _WITHOUT_ANSWER) if count or parts <= room]
+    asked = [request(kind, model, _WORD * max(1, min(count, room)), _WARM_TOKENS) for count in counts]
+    for _name, content, more in _beyond_text(flags, sees) if kind == CHAT else ():
+        messages = [{"role": "user", "content": content}]
+        asked.append(replace(asked[0], body={**asked[0].body, **more, "messages": messages}))
+    return asked
+
+
+def _beyond_text(flags: Mapping[str, object], sees: bool) -> Iterator[tuple[str, object, dict[str, Any]]]:
+    """(name, content, more of the body) of what a plain text does not take."""
+    if any(flags.get(name) for name in _TOOLS):
+        yield "a call of a tool", "What time is it? Use the tool.", {"tools": [_CLOCK]}
+    if sees:
+        picture = [{"type": "text", "text": "Which color?"}, {"type": "image_url", "image_url": {"url": _IMAGE}}]
+        yield "an image", picture, {}
+
+
 def limit_s(speed: ServiceSpeed | None, words: int, context: int) -> int:
     """Seconds that a question of so many words may take, by the slow end of what is forecast: it waits for the prompts
     of a full service or for a prompt of the whole context, and is answered beside others. A word is two tokens at the
@@ -94,16 +130,13 @@ def questions(
     if words > 0:
         yield _question("a long prompt", model, "a b ", long_s, words)
         yield _question("the same prompt again", model, "a b ", long_s, words)
-    if any(flags.get(name) for name in _TOOLS):
-        yield _question("a call of a tool", model, "What time is it? Use the tool.", short_s, tools=[_CLOCK])
-    if sees:
-        picture = [{"type": "text", "text": "Which color?"}, {"type": "image_url", "image_url": {"url": _IMAGE}}]
-        yield _question("an image", model, picture, short_s)
+    for name, content, more in _beyond_text(flags, sees):
+        yield _question(name, model, content, short_s, **more)
 
 
 def _whole(flags: Mapping[str, object], names: Sequence[str], otherwise: int) -> int:
     """The first of these options that is set to a number above 0."""
-    return next((value for name in names if isinstance(value := flags.get(name), int) and value > 0), otherwise)
+    return next((value for name in names if (value := quantity(flags.get(name))) and value > 0), otherwise)
 
 
 def _question(name: str, model: str, content: object, limit_s: int, words: int = 0, **more: Any) -> Question:

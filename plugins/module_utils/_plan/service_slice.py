@@ -179,9 +179,7 @@ def _questions(service: Decided) -> list[Question]:
     placed, plan, flags = service.placed, service.plan, service.ranks[0].flags
     if placed.recipe["kind"] != CHAT:
         return []
-    seen = flags.get("limit-mm-per-prompt")
-    refused = isinstance(seen, Mapping) and seen.get("image") == 0
-    sees = not refused and not flags.get("language-model-only") and "vision_config" in (placed.config or {})
+    sees = openai.sees(flags, placed.config)
     return [*openai.questions(plan["served_name"], flags, plan["kv"]["context"], sees, plan["speed"])]
 
 

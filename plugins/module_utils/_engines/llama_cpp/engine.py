@@ -8,7 +8,7 @@ from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
 from ..._facts.models.checkpoint import Checkpoint
-from ..._on_host.rank.probes import Probes, Request
+from ..._on_host.rank.probes import Probes
 from ..engine import Engine
 from ..interface import Proposal, ServiceSizing
 from ..memory.budget import Share
@@ -68,9 +68,6 @@ class LlamaCpp(Engine):
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         return probes.probes(placed, self.served_name(placed, flags))
-
-    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
-        return probes.warm_up(placed, flags, self.served_name(placed, flags))
 
     def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
         sized, findings = sizing.size_service(placed, observed)

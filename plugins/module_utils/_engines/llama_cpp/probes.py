@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How a supervisor sees that `llama-server` loads, serves and lives."""
 
-from collections.abc import Mapping
-
 from ..._base.gb10 import data_table
-from ..._base.layers import Value
-from ..._facts.models.purpose import CHAT
-from ..._on_host.rank.probes import Metrics, Others, Probes, Request
+from ..._on_host.rank.probes import Metrics, Others, Probes
 from .. import openai
 from ..placed import Placed
 from ..ports import ranks_port
@@ -21,7 +17,6 @@ _RPC_S = 60
 # Answers have ended before it is asked to end, and an end in order takes seconds; one that waits for a lost RPC server
 # waits for TCP, beyond `group.stop_s`. By a second signal it leaves at once (tools/server/server.cpp).
 _INSIST_S = 10
-_WARM_UP_WORDS, _WARM_UP_TOKENS = 256, 16
 
 
 def probes(placed: Placed, model: str) -> Probes:
@@ -35,10 +30,3 @@ def probes(placed: Placed, model: str) -> Probes:
         others=Others(ranks_port(placed.port), _RPC_S) if placed.is_group else None,
         insist_s=_INSIST_S,
     )
-
-
-def warm_up(placed: Placed, decided: Mapping[str, Value], model: str) -> list[Request]:
-    """One longer prompt, so that no client waits for what its first batch sets up."""
-    if placed.recipe["kind"] != CHAT:
-        return []
-    return [openai.request(CHAT, model, "word " * _WARM_UP_WORDS, _WARM_UP_TOKENS)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
-from ..._on_host.rank.probes import Probes, Request
+from ..._on_host.rank.probes import Probes
 from ..engine import Engine, divided
 from ..interface import ServiceSizing as AnySizing
 from ..observed import Observed
@@ -20,6 +20,7 @@ from .catalogue import DRAFT, PIPELINE, SPEC, TENSOR, load
 
 class Sglang(Engine):
     spec = SPEC
+    warm_words = (1024, 0)
     judged_by = Judged("sglang", "SGLang", "sglang/srt/server_args.py", load)
     problems = staticmethod(launch.problems)
     flags = staticmethod(launch.flags)
@@ -44,9 +45,6 @@ class Sglang(Engine):
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         return probes.probes(placed, flags, self.served_name(placed, flags))
-
-    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
-        return probes.warm_up(placed, flags, self.served_name(placed, flags))
 
     def size(self, placed: Placed, observed: Observed) -> tuple[AnySizing, list[Finding]]:
         sized, findings = sizing.size_service(placed)

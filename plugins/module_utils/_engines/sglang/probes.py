@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from ..._base.gb10 import data_table
 from ..._base.layers import Value
 from ..._base.sizes import quantity
-from ..._facts.models.purpose import CHAT
-from ..._on_host.rank.probes import Metrics, Probes, Request
+from ..._on_host.rank.probes import Metrics, Probes
 from .. import openai
 from ..placed import Placed
-from .catalogue import CHUNK
 
 # Names of 0.5.9 and 0.5.23, as in `SPEC.series`. The first two count a request once it has been answered, the third
 # moves with every batch (since 0.5.9), the fourth with every piece of an answer that is streamed. Before 0.5.9 the KV
@@ -20,7 +18,6 @@ _METRICS = Metrics(**data_table("sglang_metrics"))
 _WATCHDOG, _STEP_S = "watchdog-timeout", 300
 # Of PyTorch, NCCL and its queues between ranks.
 _SHARED_MEMORY = ["psm_", "nccl-", "torch_", "sem.mp-"]
-_WORD, _WARM_UP_WORDS, _WARM_UP_TOKENS = "word ", 1024, 16
 
 
 def probes(placed: Placed, decided: Mapping[str, Value], model: str) -> Probes:
@@ -35,12 +32,3 @@ def probes(placed: Placed, decided: Mapping[str, Value], model: str) -> Probes:
         exit_words={"0": "as SGLang does when one of its processes has failed"},
         shared_memory=_SHARED_MEMORY,
     )
-
-
-def warm_up(placed: Placed, decided: Mapping[str, Value], model: str) -> list[Request]:
-    """One longer prompt, so that no client waits for what its first batch compiles."""
-    if placed.recipe["kind"] != CHAT:
-        return []
-    context = quantity(decided["context-length"].value) if "context-length" in decided else CHUNK
-    words = max(1, min(_WARM_UP_WORDS, ((context or CHUNK) - _WARM_UP_TOKENS) // (2 * len(_WORD))))
-    return [openai.request(CHAT, model, _WORD * words, _WARM_UP_TOKENS)]

@@ -8,7 +8,7 @@ from ..._base.findings import Finding
 from ..._base.gb10 import default_layer
 from ..._base.layers import Layer, Value
 from ..._facts.models.purpose import CHAT
-from ..._on_host.rank.probes import Probes, Request
+from ..._on_host.rank.probes import Probes
 from .. import openai, ray
 from ..engine import Engine
 from ..interface import ServiceSizing
@@ -25,7 +25,6 @@ _RELEASE = re.compile(r"TensorRT-LLM version: (\S+)")
 _OTHERWISE = (
     "an older Ray lets in all who reach its ports; take your own image with a newer one (docs/how-to/image-build.md)"
 )
-_WARM_UP_WORDS, _WARM_UP_TOKENS = 256, 16
 
 
 class TrtLlm(Engine):
@@ -59,9 +58,6 @@ class TrtLlm(Engine):
             joined=ray.JOINED if placed.is_group else None,
             requires=ray.requires(_OTHERWISE) if placed.is_group else None,
         )
-
-    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
-        return [openai.request(CHAT, self.served_name(placed, flags), "word " * _WARM_UP_WORDS, _WARM_UP_TOKENS)]
 
     def boot(self, log: str) -> BootLog:
         """cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp and _torch/pyexecutor, 1.0; a first, small pool is set up

@@ -36,7 +36,7 @@ class Vllm(Engine):
     sequences = staticmethod(sizing.sequences)
     judged_launch = staticmethod(launch.judged_launch)
     listens = staticmethod(launch.listens)
-    warm_up = staticmethod(probes.warm_up)
+    warm_words = (8, 1024, 0)
     boot = staticmethod(parse_boot_log)
     size = staticmethod(sizing.size_service)
     judge = staticmethod(lint_request.lint)

@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How a supervisor sees that `vllm serve` loads, serves and lives."""
 
-from collections.abc import Mapping
-
 from ..._base.gb10 import data_table
-from ..._base.layers import Value
-from ..._base.sizes import quantity
-from ..._on_host.rank.probes import Metrics, Probes, Request
+from ..._on_host.rank.probes import Metrics, Probes
 from .. import openai, ray
-from ..placed import Placed
-from .placement import served_name
 from .rules.group import OPEN_RAY
 
 # vllm/v1/metrics/loggers.py. No token is counted before a prompt has been read to its end, since an iteration has
@@ -20,10 +14,6 @@ STEP_S = "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS"
 _STEP_S = 300
 # Of vLLM, PyTorch, NCCL and Ray.
 _SHARED_MEMORY = ["psm_", "nccl-", "torch_", "vllm", *ray.SHARED_MEMORY, "sem.mp-"]
-# Words of a prompt: one request takes the decode kernels, one those of a longer prefill.
-_WARM_UP_WORDS = (8, 1024)
-_WARM_UP_TOKENS = 16
-_WORD = "word "  # which a tokenizer of bytes makes five tokens of
 
 _OTHERWISE = (
     "an older Ray lets in everybody who reaches its ports; take an image with a newer one, or write "
@@ -44,12 +34,3 @@ def probes(kind: str, model: str, on_ray: bool, open_ray: bool = False, step_s: 
         joined=ray.JOINED if on_ray else None,
         requires=ray.requires(_OTHERWISE) if on_ray and not open_ray else None,
     )
-
-
-def warm_up(placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
-    """Requests that take the kernels' compilation, which else the first client would wait for."""
-    context = quantity(flags["max-model-len"].value) if "max-model-len" in flags else None
-    room = max(_WARM_UP_WORDS) if context is None else (context - _WARM_UP_TOKENS) // (2 * len(_WORD))
-    texts = [_WORD * max(1, min(words, room)) for words in _WARM_UP_WORDS]
-    model = served_name(placed, flags)
-    return [openai.request(placed.recipe["kind"], model, text, _WARM_UP_TOKENS) for text in texts]
