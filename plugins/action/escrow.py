@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._base import worded
 from ..module_utils._base.own_files import read, replace_file
+from ..module_utils._base.place import Place
 from ..module_utils._operations import escrow
 from ..plugin_utils._documented import OnController
 from ..plugin_utils._kept_secret import keep, make_folder
@@ -22,6 +23,8 @@ _IDENTITIES = ("~/.ssh/id_ed25519", "~/.ssh/id_rsa")
 
 class ActionModule(OnController):
     def act(self, options: dict[str, Any], variables: dict[str, object]) -> dict[str, Any]:
+        if not options["recipients"] and not options["restore"]:
+            raise AnsibleActionFail(worded.error("escrow-nobody", Place(variable="fleet_escrow")).sentence())
         folder = Path(options["folder"]).resolve()
         secret = {Path(file).resolve() for file in escrow.secrets_of(options["plan"])}
         named = {str(file.relative_to(folder)) for file in secret if file.is_relative_to(folder)}

@@ -40,7 +40,7 @@ PROBLEMS = 2  # the exit code of a status that lists problems
 # Tasks that only look: who is stopped by one of them has not been changed.
 _BEFORE_CHANGES = re.compile(r"/roles/preflight/|/tasks/preflight\.yml")
 # They refuse, and change nothing.
-_REFUSING = ("gb10.fleet.findings", "gb10.fleet.rollout")
+_REFUSING = ("gb10.fleet.findings", "gb10.fleet.lease", "gb10.fleet.rollout", "gb10.fleet.unconverged")
 # They show what they found by themselves; what stops a benchmark says nothing of the service.
 _OWN_TABLES = {"gb10.fleet.ask", "gb10.fleet.doctor", "gb10.fleet.bench", "gb10.fleet.publish"}
 _STATUS = re.compile(r"/playbooks/status\.yml")

@@ -165,6 +165,8 @@ def test_others_open_nothing(site: Any, identity: str) -> None:
 
 def test_without_the_program_nothing_is_written(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(site.root / "nowhere"))
+    with pytest.raises(AnsibleActionFail, match="escrow-nobody"):
+        ran(site, recipients=[])
     with pytest.raises(AnsibleActionFail, match="install the package age"):
         ran(site)
     assert not (site.folder / escrow.FILE).exists()

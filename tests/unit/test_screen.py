@@ -118,7 +118,11 @@ def test_a_yaml_mistake_has_a_file_and_a_line(tmp_path: Path, text: str, line: i
 
 
 @pytest.mark.parametrize(
-    ("action", "word"), [("gb10.fleet.rollout", "refused"), ("gb10.fleet.findings", "refused"), ("command", "failed")]
+    ("action", "word"),
+    [
+        *((f"gb10.fleet.{name}", "refused") for name in ("rollout", "findings", "unconverged", "lease")),
+        ("command", "failed"),
+    ],
 )
 def test_a_rollout_shows_what_it_is_about_and_who_refused_it(action: str, word: str) -> None:
     """Of other services on the same hosts nothing is known: they have not failed."""

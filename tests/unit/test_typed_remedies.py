@@ -15,7 +15,8 @@ import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import data_file
 from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import elsewhere, with_groups
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import causes
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import split_by_limit
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.dependents import removal
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import choose, split_by_limit
 from test_commands import ROOT, declared
 
 _OPTIONS = r"((?: (?:-[a-z] [^ ;,`]+|--[a-z]+))*)"
@@ -86,6 +87,61 @@ CHAIN: dict[str, Any] = {
 def test_a_remedy_names_all_hosts_that_a_run_needs(hosts: list[str], words: str) -> None:
     assert with_groups(CHAIN, hosts) == words  # type: ignore[arg-type]
     assert [*split_by_limit(CHAIN, [*CHAIN["services"]], words.split(","))] == []  # type: ignore[arg-type]
+
+
+def of_run(playbook: str) -> tuple[str, bool]:
+    """The scope of a playbook's plan, and whether it takes any -l."""
+    found: dict[str, Any] = {}
+    for play in yaml.safe_load((ROOT / "playbooks" / f"{playbook}.yml").read_text("utf-8")) or []:
+        for role in play.get("roles", []):
+            found |= {} if isinstance(role, str) else role.get("vars", {})
+        for task in play.get("tasks", []):
+            given = task.get("gb10.fleet.plan") or {}
+            found |= {f"fleet_plan_{name}": value for name, value in given.items()}
+    return found.get("fleet_plan_scope", "fleet"), found.get("fleet_plan_partial", False)
+
+
+LIMITED = re.compile(r"-l (\S+)")
+
+
+@pytest.mark.parametrize("command", sorted(commands()), ids=" ".join)
+@pytest.mark.parametrize("host", ["titan", "spark-2", "spark-3", "spark-4"])
+def test_no_command_of_a_remedy_is_refused_for_its_limit(command: tuple[str, str], host: str) -> None:
+    """Typed for any host of an inventory with groups, which overlap, and for any service on it."""
+    name, options = command
+    limit = LIMITED.search(options)
+    if name in _FILES or not (limit or "-e service=" in options):
+        return
+    scope, partial = of_run(name.replace("-", "_"))
+    for service in (one for one, row in CHAIN["services"].items() if host in row["hosts"]):
+        named = service if "-e service=" in options else ""
+        services, problems = choose(CHAIN, scope, named)  # type: ignore[arg-type]
+        assert problems == []
+        # of these the code names all hosts that the run needs, by `with_groups`, or removes the service
+        if limit and re.fullmatch(r"[{]{1,2} ?[$]labels[.](host|of) ?[}]{1,2}|HOST|[{](host|name)[}]", limit[1]):
+            assert partial or [*split_by_limit(CHAIN, services, [host], named)] == [], commands()[command]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("hosts", [["titan"], ["spark-2"], ["spark-3"], ["titan", "spark-4"], ["spark-2", "spark-4"]])
+def test_the_hosts_that_a_refused_limit_names_are_enough(hosts: list[str]) -> None:
+    """It named those of one group, with which another group was torn."""
+    for refused in split_by_limit(CHAIN, [*CHAIN["services"]], hosts):  # type: ignore[arg-type]
+        (limit,) = LIMITED.findall(refused.remedy)
+        assert [*split_by_limit(CHAIN, [*CHAIN["services"]], limit.split(","))] == []  # type: ignore[arg-type]
+
+
+def test_a_removal_names_all_hosts_of_the_run_that_follows() -> None:
+    plan: dict[str, Any] = {
+        "services": CHAIN["services"],
+        "gateway": None,
+        "monitoring": {"host": "spark-2", "hosts": ["spark-2", "titan"]},
+        "hosts": {
+            name: {"fabric": {"interfaces": []}, "images": [], "models": []}
+            for name in ("titan", "spark-2", "spark-3", "spark-4")
+        },
+    }
+    (watched,) = removal(plan, ["titan"], "titan", True)["warnings"]  # type: ignore[arg-type]
+    assert "site.yml -l spark-2,spark-3,spark-4" in watched
 
 
 def test_a_drift_check_of_one_rank_names_what_it_did_not_compare() -> None:

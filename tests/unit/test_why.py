@@ -121,6 +121,31 @@ def test_the_worst_is_first_and_the_rest_follows() -> None:
     ]
 
 
+def worn(found: Seen) -> None:
+    for state in found["states"].values():
+        state["drives"]["nvme0"]["used"] = 97
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"), [(at_gateway, "why-gateway"), (alone, "why-idle"), (lambda _found: None, "why-as-expected")]
+)
+def test_an_illness_that_slows_nothing_is_no_cause(change: Callable[[Seen], None], rule: str) -> None:
+    """A worn drive stood before the queue."""
+    found = seen()
+    worn(found)
+    change(found)
+    first, *others = why(found.pop("plan"), "pair", **found).splitlines()
+    assert f"[{rule}" in first and any("[drive-worn" in other for other in others)
+
+
+def test_cables_of_others_are_no_cause_of_a_service_on_one_host() -> None:
+    found = seen()
+    cable(found)
+    found["plan"]["services"]["pair"]["hosts"] = ["spark-3"]
+    found["ranks"] = {"spark-3": [shown(rank(running=4, waiting=0, kv_use=0.5, tokens_per_s=34.0))]}
+    assert "[fabric-" not in why(found.pop("plan"), "pair", **found)
+
+
 @pytest.mark.parametrize(
     "counts", [[], [None, None], [{"prompted": 5.0, "answered": 5.0}], [{"prompted": 9.0, "answered": 9.0}] * 2,
                [{"prompted": 9e9, "answered": 9e9}, {"prompted": 0.0, "answered": 0.0}]],

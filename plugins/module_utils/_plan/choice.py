@@ -9,6 +9,7 @@ from .._base import worded
 from .._base.findings import Finding, did_you_mean, error
 from .._base.place import Place
 from .._base.plan import Plan
+from .._base.ranks import with_groups
 
 # fleet: every host of the run, whether it has a service or not. any: all services, groups: those on several hosts, both
 # narrowed by a name. one: the service that has to be named.
@@ -68,7 +69,7 @@ def split_by_limit(plan: Plan, services: Sequence[str], hosts: Sequence[str], na
                 "--limit",
                 missing=", ".join(missing),
                 name=name,
-                hosts=",".join(sorted({*hosts, *missing})),
+                hosts=with_groups(plan, {*hosts, *missing}),
             )
 
 

@@ -8,6 +8,7 @@ from ..._base import worded
 from ..._base.findings import Finding, ordered, warning
 from ..._base.place import Place
 from ..._base.plan import Plan
+from ..._base.ranks import with_groups
 
 
 def removal(plan: Plan, leaving: Collection[str], named: str, check: bool) -> dict[str, list[str]]:
@@ -57,7 +58,7 @@ def dependents(plan: Plan, leaving: Collection[str]) -> Iterator[Finding]:
         for host in sorted({*monitoring["hosts"]} & {*leaving}):
             found = f"{monitoring['host']} collects from it and will say that it is silent"
             yield warning(
-                "remove-watched", Place(host=host), found=found, remedy=_then(monitoring["host"]), kind="host"
+                "remove-watched", Place(host=host), found=found, remedy=_then(plan, monitoring["host"]), kind="host"
             )
     for host in staying:
         peers = {
@@ -65,7 +66,7 @@ def dependents(plan: Plan, leaving: Collection[str]) -> Iterator[Finding]:
         }
         for gone in sorted(peers & {*leaving}):
             found = f"{host} has a cable to it, whose other end will not answer"
-            yield warning("remove-cable", Place(host=gone), found=found, remedy=_then(host), kind="host")
+            yield warning("remove-cable", Place(host=gone), found=found, remedy=_then(plan, host), kind="host")
 
 
 def _group(name: str, hosts: Collection[str], leaving: Collection[str]) -> Iterator[Finding]:
@@ -95,7 +96,7 @@ def _gateway(plan: Plan, gateway: Mapping[str, Any], leaving: Collection[str]) -
         elif gone:
             place = hosts[gone[0]][0]
             found = f"the gateway on {', '.join(left)} loses {', '.join(gone)}; others serve {model['model']}"
-            yield warning("remove-replica", Place(host=place), found=found, remedy=_then(*left), kind="host")
+            yield warning("remove-replica", Place(host=place), found=found, remedy=_then(plan, *left), kind="host")
 
 
 def _needed(host: str, found: str, remedy: str, *others: str) -> Finding:
@@ -104,5 +105,5 @@ def _needed(host: str, found: str, remedy: str, *others: str) -> Finding:
     )
 
 
-def _then(*hosts: str) -> str:
-    return f"take it out of the inventory afterwards, and run site.yml -l {','.join(hosts)}"
+def _then(plan: Plan, *hosts: str) -> str:
+    return f"take it out of the inventory afterwards, and run site.yml -l {with_groups(plan, hosts)}"

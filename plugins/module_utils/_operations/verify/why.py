@@ -17,6 +17,8 @@ from .ranks import SERVING
 
 # Of its clock, beside another rank's, of ranks so busy (%); of the KV pool; of the time that prompts take.
 _SLOWER, _BUSY, _FULL, _MOST_PROMPTS = 0.85, 50, 0.9, 0.5
+# What makes answers slow; any other illness of a machine is named after it.
+_SLOWS = ("why-", "gpu-", "fabric-", "machine-hot", "kernel-warns")
 
 
 def why(
@@ -34,7 +36,8 @@ def why(
     head: Mapping[str, Any] = (mine.get(hosts[0]) or {}).get("supervisor") or {}
     causes = [*_not_serving(name, hosts, mine), *_machines(plan, hosts, states), *_uneven(hosts, states)]
     causes += [*_at_gateway(plan, name, gateways), *_load(plan, name, head, counts)]
-    first, *others = [cause.sentence() for cause in causes or [worded.hint("why-idle", Place(service=name))]]
+    slow = [one for one in causes if one.rule.startswith(_SLOWS)] or [worded.hint("why-idle", Place(service=name))]
+    first, *others = [one.sentence() for one in (*slow, *(one for one in causes if not one.rule.startswith(_SLOWS)))]
     return "\n".join([first, *(f"  also: {other}" for other in dict.fromkeys(others))])
 
 
@@ -53,7 +56,7 @@ def _machines(plan: Plan, hosts: Sequence[str], states: Mapping[str, State]) -> 
         if host in states:
             view = DriftContext(host, plan, states, [other for other in hosts if other not in states])
             found = [view.of_finding(one) for one in HEALTH.obstacles(view.look)]
-            found += [one for one in FABRIC.differences(view) if isinstance(one, Finding)]
+            found += [one for one in FABRIC.differences(view) if isinstance(one, Finding) and len(hosts) > 1]
             yield from (one for one in found if one.severity != "hint")
 
 
