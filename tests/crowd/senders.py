@@ -22,10 +22,27 @@ from typing import Any
 
 TLS = ssl.create_default_context()
 TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE
+# HTTP/2, by TLS 1.3 and by 1.2; a context takes as long as fifty handshakes.
+H2 = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) for _ in range(2)]
+for _one in H2:
+    _one.check_hostname, _one.verify_mode = False, ssl.CERT_NONE
+    _one.set_alpn_protocols(["h2"])
+H2[1].maximum_version = ssl.TLSVersion.TLSv1_2
 # Of a handshake, which goes on as long as its next byte comes.
 _HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500)
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]) + bytes([0, 64, 0, 1, 0, 0, 0, 0, 1])
 _DRIP_S = 2.0
+# GET / by HPACK's table, of a name that is spelled out.
+_REQUEST = b"\x82\x84\x87\x41\x07llm.lab"
+
+
+def _frame(kind: int, flags: int, stream: int, content: bytes = b"") -> bytes:
+    return len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + content
+
+
+def _streams(turn: int) -> range:
+    """The numbers of ten streams of a connection, which are odd and only grow."""
+    return range(1 + 20 * turn, 21 + 20 * turn, 2)
 
 
 class Senders:
@@ -67,6 +84,37 @@ class Senders:
                     break
                 await asyncio.sleep(_DRIP_S)
                 writer.write(bytes([byte]))
+        finally:
+            writer.transport.abort()
+        self.seen["closed"] += 1
+
+    async def odd(self, number: int) -> None:
+        """HTTP/2 that never ends: pings, settings, a header without an end, streams that are taken back at once, and
+        answers that nobody reads; over TLS 1.2, which is asked to begin anew, and for names that nobody has."""
+        tls = H2[number % 2]
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=tls, local_addr=self.source(number), server_hostname=f"n{number}.invalid"
+        )
+        self.seen["open"] += 1
+        try:
+            writer.write(_HTTP2[:24] + _frame(4, 0, 0))
+            kind = number % 5
+            if kind == 2:
+                writer.write(_frame(1, 0, 1, _REQUEST))
+            for turn in range(100_000):
+                writer.write(
+                    [
+                        _frame(6, 0, 0, bytes(8)),
+                        _frame(4, 0, 0, b"\x00\x04\x00\x00\x00\x00") * 20,
+                        _frame(9, 0, 1, b"\x00\x01a\x01b"),
+                        b"".join(_frame(1, 5, at, _REQUEST) + _frame(3, 0, at, bytes(4)) for at in _streams(turn)),
+                        b"".join(_frame(1, 5, at, _REQUEST) for at in _streams(turn)),
+                    ][kind]
+                )
+                await writer.drain()
+                if reader.at_eof():
+                    break
+                await asyncio.sleep(_DRIP_S if kind == 0 else 0.2)
         finally:
             writer.transport.abort()
         self.seen["closed"] += 1

@@ -223,8 +223,9 @@ def _asks(node: ast.AST) -> bool:
 
 # Characters that a terminal or a page obeys; each stands between two letters.
 OBEYED = ("\x1b", "\x9b", "\n", "\t", "\u202e", "\u2066", "\u200b", "\ud800", "\U000e0041")
-# What an engine takes as it is: options, variables, a merged configuration. Screens show it by `harmless`.
-_AS_THEY_ARE = {"env.values", "flags", "json_merge", "memory.calibrations.elements.flags"}
+# What an engine takes as it is: options, which `flag_problems` reads, and a merged configuration. Screens show it by
+# `harmless`.
+_AS_THEY_ARE = {"flags", "json_merge", "memory.calibrations.elements.flags"}
 
 
 def _texts(spec: Any, path: tuple[str, ...] = ()) -> Any:

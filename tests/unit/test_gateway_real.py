@@ -53,6 +53,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.how, self.seen, self.cut, self.over = SOUND, Counter[str](), threading.Event(), threading.Event()
+        self.headers: list[tuple[str, str]] = []
         engine = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -64,6 +65,8 @@ class Engine:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 engine.seen[engine.how] += 1
+                if b'"user"' in body:  # no canary
+                    engine.headers = self.headers.items()
                 if engine.how == GARBAGE:
                     self.wfile.write(b"\x00\x01 no HTTP\r\n\r\n")
                     self.close_connection = True
@@ -139,10 +142,11 @@ class Gateway:
         self._process = subprocess.Popen([str(PROGRAM), "-db", "-f", place / "haproxy.cfg"], stdout=subprocess.DEVNULL)
         eventually(lambda: self.post() == 200)
 
-    def post(self, client: str = "anna", path: str = "/v1/chat/completions") -> int:
+    def post(self, client: str = "anna", path: str = "/v1/chat/completions", **more: str) -> int:
         """The status of one request, 0 for no HTTP."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         headers = {"Authorization": "Bearer key-of-anna-0000001", "Content-Type": "application/json"}
+        headers |= {name.replace("_", "-"): value for name, value in more.items()}
         try:
             connection.request("POST", path, json.dumps({"model": "tiny", "user": client}), headers)
             return connection.getresponse().status
@@ -303,6 +307,18 @@ def test_a_client_asks_what_clients_may_ask_and_nothing_else(gateway: Gateway, p
 @pytest.mark.parametrize("path", ["/v1/chat/completions/", "/v1/responses/resp_1/cancel", "/v1/audio/transcriptions"])
 def test_a_client_asks_each_of_its_routes(gateway: Gateway, path: str) -> None:
     assert gateway.post(path=path) == 200
+
+
+def test_nothing_of_a_client_stands_for_the_gateways_word(gateway: Gateway, engines: list[Engine]) -> None:
+    """Its key, and what the two processes tell each other of it (security 20)."""
+    word = "word-of-bert-0000001"
+    more = {"X_Gateway_Client": word, "x_gateway_from": word, "X_Api_Key": word}
+    for engine in engines:  # of the fixture's own request
+        engine.headers = []
+    assert gateway.post(Connection="X-Api-Key, X-Gateway-Client", **more) == 200
+    (headers,) = [engine.headers for engine in engines if engine.headers]
+    assert [row for row in headers if word in row[1] or "key-of-anna" in row[1]] == []
+    assert [value for name, value in headers if name.lower() == "authorization"] == ["Bearer x"]
 
 
 def test_who_sends_what_fails_everywhere_takes_no_sound_replica_out(gateway: Gateway, engines: list[Engine]) -> None:
