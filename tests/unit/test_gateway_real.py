@@ -309,7 +309,7 @@ def test_a_client_asks_each_of_its_routes(gateway: Gateway, path: str) -> None:
     assert gateway.post(path=path) == 200
 
 
-def test_nothing_of_a_client_stands_for_the_gateways_word(gateway: Gateway, engines: list[Engine]) -> None:
+def test_no_header_of_a_client_counts_as_the_gateways_own(gateway: Gateway, engines: list[Engine]) -> None:
     """Its key, and what the two processes tell each other of it (security 20)."""
     word = "word-of-bert-0000001"
     more = {"X_Gateway_Client": word, "x_gateway_from": word, "X_Api_Key": word}
