@@ -29,7 +29,8 @@ def words(order: Mapping[str, Any], reference: str, folder: str, jobs: int, anew
     yield from (f"--build-arg={name}={value}" for name, value in order["arguments"].items())
     if order["jobs"]["argument"]:
         yield f"--build-arg={order['jobs']['argument']}={jobs}"
-    yield folder
+    # `RUN --mount=type=cache` finds what this build left there, and nothing that another one did
+    yield from (f"--build-arg=BUILDKIT_CACHE_MOUNT_NS={reference}", folder)
 
 
 def policy(order: Mapping[str, Any]) -> dict[str, Any]:
