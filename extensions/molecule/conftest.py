@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shell import owners_environment
@@ -32,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    host = item.funcargs.get("host")
+    host: Any = item.funcargs.get("host")
     if report.when == "call" and report.failed and host is not None:
         journal = host.run("journalctl --boot --no-pager --lines 60").stdout
         report.sections.append((f"journal of {host.backend.hostname}", journal))

@@ -310,8 +310,8 @@ def main() -> int:
             show(registry(contest("registry"), f"image to {hosts}: registry, whole layers", images, size, cut))
             if not cut:
                 name = f"image's layer to {hosts}"
-                show(ours(contest("ours-image"), f"{name}: ours, over its old version", *reversed(layers), cut))
-                show(casync(contest("casync"), f"{name}: casync, over its old version", *reversed(layers), cut))
+                show(ours(contest("ours-image"), f"{name}: ours, over its old version", layers[1], layers[0], cut))
+                show(casync(contest("casync"), f"{name}: casync, over its old version", layers[1], layers[0], cut))
     return 0
 
 

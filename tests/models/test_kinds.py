@@ -57,7 +57,7 @@ def _noise(source: random.Random, *shape: int) -> tiny_model.Tensor:
 def _models(folder: Path) -> None:
     """The tiny model as it is, twice with a head that judges a text, and an adapter for it."""
     source = random.Random(3)
-    heads = {"plain": {}, "judge": {"num_labels": 1}, "sorter": {"id2label": LABELS}}
+    heads: dict[str, dict[str, Any]] = {"plain": {}, "judge": {"num_labels": 1}, "sorter": {"id2label": LABELS}}
     folder.mkdir()
     for name, head in heads.items():
         tiny_model.write(folder / name)

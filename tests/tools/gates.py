@@ -79,6 +79,7 @@ COLOUR = sys.stdout.isatty()
 TEST_LIMIT_S = 900
 PYTEST = (PYTHON, "-m", "pytest", f"--color={'yes' if COLOUR else 'no'}", f"--timeout={TEST_LIMIT_S}")
 RUFF = ("ruff", "check", ".")
+SUITES: Command = ("mypy", "--config-file", "tests/suites.ini", "tests", "extensions/molecule")
 YAMLLINT = ("yamllint", "--strict", ".")
 UNIT = (*PYTEST, "tests/unit")
 MUTANTS = (PYTHON, "tests/tools/mutate.py", "--changed", "--seconds", "60", "--jobs", "1")
@@ -137,8 +138,8 @@ PARTS = {
         (RUFF, YAMLLINT, ANSIBLE_LINT, *GITHUB, DEPENDABOT),
     ),
     "types": Part(
-        "mypy --strict over all plugins, and over the lab",
-        (("mypy", "-p", COLLECTION), ("mypy", "tests/lab", "tests/tools")),
+        "mypy --strict over all plugins and the lab; over the other suites, calls of what is gone",
+        (("mypy", "-p", COLLECTION), ("mypy", "tests/lab", "tests/tools"), SUITES),
     ),
     "unit": Part(
         "tables and properties, on the oldest ansible-core that we support; which of its changed lines no test holds",

@@ -68,9 +68,8 @@ class Site:
         self._imitate(folder / "plugins")
         for path, call in TASKS.items():
             (folder / "roles" / path).write_text(f"---\n- gb10.fleet.{call}\n" if call else "---\n[]\n")
-        for path in (folder / "playbooks" / "tasks").glob("*.yml"):
-            text = path.read_text().replace("ansible.builtin.reboot:", "gb10.fleet.imitated_reboot:")
-            path.write_text(text)
+        for file in (folder / "playbooks" / "tasks").glob("*.yml"):
+            file.write_text(file.read_text().replace("ansible.builtin.reboot:", "gb10.fleet.imitated_reboot:"))
         everybody = folder / "site" / "group_vars" / "all"
         everybody.mkdir(parents=True)
         cables = {"pool": "192.168.100.0/22", "cables": [["spark-2:1", "spark-3:1"]]}
