@@ -9,6 +9,7 @@ import copy
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
@@ -24,6 +25,8 @@ OPEN = planned()
 HEAD = "titan"
 SERVICE = OPEN["hosts"][HEAD]["services"][0]
 NAME, URL = SERVICE["name"], OPEN["services"][SERVICE["name"]]["endpoint"]
+LOCAL = SERVICE["supervisor"]["endpoint"]["url"]
+PORT = urlsplit(LOCAL).port
 FRONT = {
     "hosts": [HEAD], "address": None, "url": "https://llm.home/v1", "clients": "/x/secrets/clients.yml",
     "ca": "/x/ca.crt", "addresses": ["10.0.0.1"], "queue": 4,
@@ -41,7 +44,7 @@ def behind() -> Any:
 
 @pytest.mark.parametrize(
     ("readiness", "rank", "endpoint", "asked"),
-    [(None, 0, URL, URL), ({"address": "10.0.0.1", "port": 20000}, 0, URL, None), (None, 1, None, None)],
+    [(None, 0, LOCAL, LOCAL), ({"address": "10.0.0.1", "port": 20000}, 0, LOCAL, None), (None, 1, None, None)],
 )
 def test_a_run_warns_before_it_closes_an_open_endpoint(
     tmp_path: Path, readiness: Any, rank: int, endpoint: str | None, asked: str | None
@@ -54,7 +57,28 @@ def test_a_run_warns_before_it_closes_an_open_endpoint(
     for plan, warns in ((OPEN, False), (behind(), bool(asked))):
         state = copy.deepcopy(state_of(OPEN, HEAD)) | {"our_units": [unit]}
         found = [one for one in obstacles(HEAD, plan["hosts"][HEAD], state) if one.rule == "service-endpoint-closes"]
-        assert [URL in one.found for one in found] == [True] * warns
+        assert [f"http://{HEAD}:{PORT}, which" in one.found for one in found] == [True] * warns
+
+
+@pytest.mark.parametrize(
+    ("url", "warns"),
+    [
+        (LOCAL, False),
+        (LOCAL.replace("http:", "https:"), True),
+        (LOCAL.replace(f":{PORT}", ":8009"), True),
+        ("http://[::1", False),
+        ("http://127.0.0.1:99999999", False),
+        ("x\x1b[31m", False),
+    ],
+)
+def test_a_run_warns_before_an_endpoint_moves(url: str, warns: bool) -> None:
+    """Another port or TLS closes the old one just the same. Its own host's loopback is no address for clients."""
+    unit = {"unit": layout.unit(NAME), "inventory": "x", "ranks": 1, "unproved": False, "asked": url}
+    state = copy.deepcopy(state_of(OPEN, HEAD)) | {"our_units": [unit]}
+    found = [one for one in obstacles(HEAD, OPEN["hosts"][HEAD], state) if one.rule == "service-endpoint-closes"]
+    assert len(found) == warns
+    assert all(f"clients that ask http://{HEAD}:{PORT}" in one.expected and "\x1b" not in one.found for one in found)
+    assert not any("127.0.0.1" in one.sentence() for one in found)
 
 
 def test_screens_name_the_url_that_works() -> None:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Services: their units, the containers that really run, the ports that are open; and what nobody declared."""
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from ..._base import layout, worded
 from ..._base.findings import Difference, Finding, host_error, host_warning
@@ -313,10 +315,10 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
     units = {unit["unit"] for unit in look.part("our_units") or () if unit.get("unproved")}
     asked = {unit["unit"]: unit.get("asked") for unit in look.part("our_units") or ()}
     for service in look.slice["services"]:
-        rank = service.get("supervisor")  # what doctor.yml keeps of a service has none
-        if rank and rank["readiness"] and (url := asked.get(layout.unit(service["name"]))):
-            at = Place(service=service["name"], thing=f"service {service['name']}")
-            yield worded.host_warning("service-endpoint-closes", at, url=one_line(url))
+        # what doctor.yml keeps of a service has no supervisor
+        if service.get("supervisor") and (url := asked.get(layout.unit(service["name"]))):
+            with contextlib.suppress(ValueError):
+                yield from _closes(look, service, urlsplit(one_line(url)))
         if layout.unit(service["name"]) in units:
             yield host_warning("service-unproved", f"service {service['name']}", **_unproved_words(service["name"]))
         yield from _restarts(look, service)
@@ -324,6 +326,20 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
         texts = words(name, record)
         texts["remedy"] += f"; site.yml -e retry={name} brings it and does not go back"
         yield host_error("service-taken-back", Place(service=name, thing=f"service {name}"), **texts)
+
+
+def _closes(look: PreflightContext, service: ServiceSlice, was: SplitResult) -> Iterator[Finding]:
+    """Clients that ask an endpoint must know the new one before the old one is gone. was: as its own host asks it."""
+    rank = service["supervisor"]
+    place, endpoint = Place(service=service["name"], thing=f"service {service['name']}"), rank["endpoint"]
+    at = f"{was.scheme}://{look.host}:{was.port}"
+    if was.port is None:
+        return
+    if rank["readiness"]:
+        yield worded.host_warning("service-endpoint-closes/gateway", place, url=at)
+    elif endpoint and (now := urlsplit(endpoint["url"])) and (now.scheme, now.port) != (was.scheme, was.port):
+        to = f"{now.scheme}://{look.host}:{now.port}"
+        yield worded.host_warning("service-endpoint-closes/moved", place, url=at, now=to)
 
 
 def _restarts(look: PreflightContext, service: ServiceSlice) -> Iterator[Finding]:
