@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.recipe_import: runs on the controller, reaches no host."""
 
+import contextlib
+import re
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ from ..module_utils import api
 from ..module_utils._base.findings import FleetError
 from ..module_utils._base.foreign_files import content_of
 from ..module_utils._engines.declaration import ModelData
-from ..module_utils._engines.recipes.formats import own_name
+from ..module_utils._engines.recipes.formats import own_name, read_text
 from ..module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
 from ..module_utils._engines.recipes.to_sparkrun import to_sparkrun
 from ..module_utils._stores.weights.hub_api import HubApi
@@ -20,6 +24,8 @@ from ..plugin_utils._screen import warn
 
 # A recipe has some kilobytes.
 _MOST_BYTES = 1 << 20
+# A recipe lies at most so deep in its project, and a patch has some files.
+_MOST_ABOVE, _MOST_FILES = 4, 200
 
 
 class ActionModule(OnController):
@@ -32,7 +38,8 @@ class ActionModule(OnController):
         theirs = Path(options["file"]).absolute()
         folder = recipes_folder(options["folder"], variables, "recipe_import_folder")
         name = options["name"] or own_name(theirs.stem)
-        imported = api.import_recipe(_text(theirs), name)
+        text = _text(theirs)
+        imported = api.import_recipe(text, name, _mods(theirs, text))
         for sentence in imported["sentences"]:
             warn(sentence)
         if imported["recipe"] is None:
@@ -40,9 +47,10 @@ class ActionModule(OnController):
         written = to_sparkrun(imported["recipe"]) if options["form"] == "sparkrun" else imported["recipe"]
         if written is None:
             raise AnsibleActionFail(f"nothing was written: {theirs} has no image or command that sparkrun takes")
-        text = as_yaml(written, f"Imported from {theirs.name}")
+        yaml = as_yaml(written, f"Imported from {theirs.name}")
         path = folder / f"{name}.{'yml' if options['form'] == 'ours' else 'sparkrun.yaml'}"
-        diff = write_new({path: text}, "recipe_import_folder", dry=self._task.check_mode)
+        beside = {folder / file: content for file, content in imported["files"].items()}
+        diff = write_new({path: yaml, **beside}, "recipe_import_folder", dry=self._task.check_mode)
         if options["form"] == "ours":
             self._ask_hub(imported["recipe"]["model"], folder.parent)
         return {"changed": True, "path": str(path), "sentences": imported["sentences"], "diff": diff}
@@ -55,6 +63,26 @@ class ActionModule(OnController):
             keep(inventory, read_hub(HubApi.of_environment(), model["repository"], model["revision"]))
         except (FleetError, OSError) as problem:
             warn(f"{model['repository']}: its shape and size stay unknown: {problem}")
+
+
+def _mods(recipe: Path, text: str) -> dict[str, dict[str, str]]:
+    """The texts of the patches in the folder ``mods`` of a recipe's project, in its order; no link is followed."""
+    try:
+        source = read_text(text)
+    except ValueError:
+        return {}
+    named = source.get("mods") if isinstance(source, Mapping) else None
+    found: dict[str, dict[str, str]] = {}
+    for short in (str(mod).rstrip("/").rpartition("/")[2] for mod in (named if isinstance(named, list) else ())):
+        for folder in (above / "mods" / short for above in recipe.parents[:_MOST_ABOVE]):
+            if short in found or not re.fullmatch(r"\w[\w.-]*", short) or folder.is_symlink():
+                continue
+            paths = [path for path in islice(folder.rglob("*"), _MOST_FILES + 1) if not path.is_dir()]
+            with contextlib.suppress(OSError, ValueError):
+                if 0 < len(paths) <= _MOST_FILES and not any(path.is_symlink() for path in paths):
+                    texts = {str(path.relative_to(folder)): content_of(path, _MOST_BYTES).decode() for path in paths}
+                    found[short] = dict(sorted(texts.items()))
+    return found
 
 
 def _text(path: Path) -> str:

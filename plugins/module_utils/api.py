@@ -19,7 +19,7 @@ from typing import Any, TypedDict, cast
 from ._base import worded
 from ._base.plan import Plan
 from ._engines.declaration import RecipeData
-from ._engines.recipes import foreign, formats
+from ._engines.recipes import foreign, foreign_mods, formats
 from ._engines.speed.case import forecast_case
 from ._engines.vllm import planned
 from ._engines.vllm.kv import size_pool
@@ -40,8 +40,10 @@ __all__ = [
 
 
 class Imported(TypedDict):
-    """A foreign recipe as one of ours. recipe: None where an error prevents it. sentences: the findings, in words."""
+    """A foreign recipe as one of ours. recipe: None where an error prevents it. files: what its mods became, by path
+    below the recipe's folder. sentences: the findings, in words."""
 
+    files: dict[str, str]
     recipe: RecipeData | None
     findings: list[dict[str, Any]]
     sentences: list[str]
@@ -109,8 +111,11 @@ def lint(launch: Mapping[str, Any]) -> list[dict[str, Any]]:
     return lint_map(launch)
 
 
-def import_recipe(source: str | Mapping[str, Any], name: str) -> Imported:
-    """Turn another project's recipe into one of ours, named ``name``. source: its text, or what YAML makes of it.
+def import_recipe(
+    source: str | Mapping[str, Any], name: str, mods: Mapping[str, Mapping[str, str]] | None = None
+) -> Imported:
+    """Turn another project's recipe into one of ours, named ``name``. source: its text, or what YAML makes of it. mods:
+    the texts of the patches that lie beside it, by their names and paths.
 
     >>> theirs = "{recipe_version: '2', model: Qwen/Qwen3-0.6B, container: 'vllm/vllm-openai:v0.24.0', runtime: vllm}"
     >>> api.import_recipe(theirs, "small")["recipe"]["model"]["repository"]
@@ -121,7 +126,12 @@ def import_recipe(source: str | Mapping[str, Any], name: str) -> Imported:
     except ValueError as cause:
         unreadable = worded.error("recipe-unreadable", name, found=str(cause))
         recipe, findings = None, [unreadable]
+    files: dict[str, str] = {}
+    if recipe is not None and mods:
+        findings, files = foreign_mods.made(cast(dict[str, Any], recipe), findings, mods, name)
+        recipe["status"]["left_out"] = foreign.left_out(findings)
     return {
+        "files": files,
         "recipe": recipe,
         "findings": [finding.as_dict() for finding in findings],
         "sentences": [f"{finding.severity}: {finding.sentence()}" for finding in findings],

@@ -29,7 +29,10 @@ from unit.kv_cases import CASES, config
 # such programs, and needs a major release.
 SIGNATURES = {
     "forecast": "(case: 'Mapping[str, Any]') -> 'dict[str, Any]'",
-    "import_recipe": "(source: 'str | Mapping[str, Any]', name: 'str') -> 'Imported'",
+    "import_recipe": (
+        "(source: 'str | Mapping[str, Any]', name: 'str', mods: 'Mapping[str, Mapping[str, str]] | None' = None)"
+        " -> 'Imported'"
+    ),
     "kv_pool": "(case: 'Mapping[str, Any]') -> 'dict[str, Any]'",
     "lint": "(launch: 'Mapping[str, Any]') -> 'list[dict[str, Any]]'",
     "plan": (

@@ -7,6 +7,7 @@ import copy
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,22 +17,25 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
+from ansible_collections.gb10.fleet.plugins.action import recipe_import as recipe_import_action
 from ansible_collections.gb10.fleet.plugins.filter.recipe_import import FilterModule
 from ansible_collections.gb10.fleet.plugins.module_utils import api
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._base.place import Place
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.formats import own_name
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.formats import own_name, read_script
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load_all, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import words_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv, read_flags
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.build import read as read_build
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.test_execution_environment import copy_tracked
 
 ROWS = yaml.safe_load((Path(__file__).parents[1] / "data" / "foreign_recipes.yml").read_text("utf-8"))
 SHIPPED, _FINDINGS = load_all([SHIPPED_RECIPES])
@@ -120,7 +124,7 @@ def test_what_was_imported_is_planned_on_as_many_hosts_as_its_author_names(name:
     [
         ({"command": "vllm serve {model} --port {port}"}, "import-placeholder"),
         ({"command": "vllm serve x/y --a 'b"}, "import-command"),
-        ({"command": "pip install x && vllm serve x/y"}, "import-command"),
+        ({"command": "vllm serve x/y && touch z"}, "import-command"),
         ({"command": "python3 -m sglang.launch_server"}, "import-command"),
         ({"command": "vllm serve x/y --max-model-len long"}, "schema-choice"),
         ({"command": "vllm serve /models/x"}, "schema-pattern"),
@@ -294,21 +298,40 @@ def test_the_printed_line_writes_a_recipe_for_others(clone: Path) -> None:
 
 
 def test_the_printed_lines_hold_where_the_collection_is_installed(tmp_path: Path) -> None:
-    """In a folder of an owner's, by the collection's names, without the clone's ansible.cfg."""
-    installed, mine = tmp_path / "installed" / "ansible_collections" / "gb10" / "fleet", tmp_path / "mine"
-    installed.mkdir(parents=True)
-    for entry in CLONE.iterdir():
-        if entry.name not in ("ansible.cfg", "collections", "inventories", "tests") and not entry.name.startswith("."):
-            (installed / entry.name).symlink_to(entry)
-    recipes = mine / "inventories" / "site" / "recipes"
-    mine.mkdir()
+    """Built and installed by ansible-galaxy, in a folder of an owner's, without the clone and its ansible.cfg."""
+    source, mine, installed = tmp_path / "source", tmp_path / "mine", tmp_path / "installed"
+    copy_tracked(source)
+    galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
+    for words in (["build", "--output-path", str(tmp_path)], ["install", "-f", "--no-deps", "-p", str(installed)]):
+        artifacts = map(str, tmp_path.glob("*.tar.gz"))
+        command = [galaxy, "collection", *words, *(artifacts if words[0] == "install" else ())]
+        done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    shutil.rmtree(source)
+    site = mine / "inventories" / "site"
+    site.mkdir(parents=True)
     (mine / "qwen3-coder-next-fp8.yaml").write_text(THEIRS)
-    for line in (PRINTED, TO_SHARE):
-        by_name = re.sub(r"playbooks/(\w+)\.yml", r"gb10.fleet.\1", line)
-        code, output = play(mine, by_name, ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "installed"))
-        assert code == 0, output
-        (recipes / "mine.yml").write_text((recipes / "qwen3-coder-next-fp8.yml").read_text("utf-8"))
+    (site / "hosts.yml").write_text("all: {hosts: {titan: {}}}\n")
+    (site / "group_vars").mkdir()
+    (mine / "theirs").mkdir()
+    (mine / "theirs" / "one.yml").write_text(THEIRS)
+    sources = {"fleet_recipe_sources": [{"path": str(mine / "theirs"), "name": "others"}]}
+    (site / "group_vars" / "all.yml").write_text(yaml.safe_dump(sources))
+    shown = ""
+    for line in re.findall(r"(?m)^(ansible-playbook .*)$", PAGE):
+        if "gb10.fleet.recipe_new" in line:  # asks the hub: tests/models
+            continue
+        command = line if "-i " in line or "recipe_import" in line else f"{line} -i inventories/site"
+        code, output = play(mine, command, ANSIBLE_COLLECTIONS_PATH=str(installed))
+        assert code == 0, f"{line}: {output[-3000:]}"
+        shown += output
+        (site / "recipes" / "mine.yml").write_text(
+            (site / "recipes" / "qwen3-coder-next-fp8.yml")
+            .read_text("utf-8")
+            .replace("name: qwen3-coder-next-fp8", "name: mine")
+        )
     assert (mine / "shared" / "mine.sparkrun.yaml").is_file()
+    assert "others-one" in shown and "recipes passed" in shown
 
 
 @pytest.mark.parametrize(
@@ -436,3 +459,152 @@ def test_a_pool_that_holds_less_than_a_request_is_shown_with_what_it_takes() -> 
     assert kv["tokens"] < kv["context"] == 1048576
     text = as_text(plan, ["host-1"])
     assert f"8.0 GiB a rank: {kv['max_concurrency']:.2f} requests of 1,048,576 tokens at once" in text
+
+
+MOD = "set -euo pipefail\n# as its author runs it\necho applying\n"
+
+
+def with_mods(project: Path, mods: dict[str, dict[str, str]], **more: Any) -> Path:
+    """A recipe in a project of eugr's shape, with its mods beside it."""
+    for mod, texts in mods.items():
+        for name, text in texts.items():
+            path = project / "mods" / mod / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    command = "vllm serve Qwen/Qwen3-0.6B --max-model-len 4096 --chat-template fixed.jinja"
+    source = {"container": "vllm/vllm-openai:v0.32.0", "model": "Qwen/Qwen3-0.6B", "command": command}
+    path = project / "recipes" / "small.yaml"
+    path.parent.mkdir()
+    path.write_text(yaml.safe_dump(source | {"mods": [f"mods/{mod}" for mod in mods]} | more))
+    return path
+
+
+def test_mods_that_lie_beside_a_recipe_are_made(tmp_path: Path) -> None:
+    """A template is an overlay; scripts that need no network are steps of an image; the others are named."""
+    mods = {
+        "fix-template": {"run.sh": f"{MOD}cp chat.jinja $WORKSPACE_DIR/fixed.jinja\n", "chat.jinja": "{{ messages }}"},
+        "patches": {
+            "run.sh": f"{MOD}patch -p1 -d / < a.patch\n",
+            "a.patch": "--- a\n+++ b\n",
+            "vendor/x.py": "x = 1\n",
+        },
+        "fetches": {"run.sh": f"{MOD}curl -L https://example.org/1.diff | patch -p1\n"},
+    }
+    theirs = with_mods(tmp_path / "theirs", mods)
+    done = taken(theirs)
+    recipe, files = done["recipe"], done["files"]
+    assert recipe is not None and parse(recipe, Place(thing="r.yml"))[0] is not None
+    assert recipe["flags"]["chat-template"] == "/overlays/fixed.jinja"
+    assert files["overlays/fixed.jinja"] == "{{ messages }}"
+    assert [(one["target"], one["file"]) for one in recipe["overlays"]] == [("/overlays/fixed.jinja", "fixed.jinja")]
+    assert recipe["image"]["build"] == "small" and "reference" not in recipe["image"]
+    build = yaml.safe_load(files["builds/small/build.yml"])
+    pinned = {**build, "bases": dict.fromkeys(build["bases"], f"sha256:{'0' * 64}")}
+    texts = {name.removeprefix("builds/small/"): text for name, text in files.items()}
+    made, problems = read_build("small", pinned, texts, "builds/small")
+    assert made is not None and problems == []
+    assert build["bases"] == {"vllm/vllm-openai:v0.32.0": None}
+    left = "\n".join(recipe["status"]["left_out"])
+    assert "fetches patches the image" in left and "builds/small makes an image with it" in left
+    assert "its file is an overlay" in left
+
+
+def taken(theirs: Path) -> api.Imported:
+    text = theirs.read_text()
+    return api.import_recipe(text, theirs.stem, recipe_import_action._mods(theirs, text))
+
+
+@pytest.mark.parametrize("kind", ["link", "folder-link", "huge", "binary", "name", "no-script", "outside"])
+def test_mods_that_are_no_plain_texts_are_left_out(tmp_path: Path, kind: str) -> None:
+    plain = {"run.sh": f"{MOD}cp a.json $WORKSPACE_DIR/a.json\n", "a.json": "{}"}
+    theirs = with_mods(tmp_path / "theirs", {"one": plain})
+    folder = tmp_path / "theirs" / "mods" / "one"
+    match kind:
+        case "link":
+            (folder / "secret").symlink_to("/etc/passwd")
+        case "folder-link":
+            folder.rename(tmp_path / "elsewhere")
+            folder.symlink_to(tmp_path / "elsewhere")
+        case "huge":
+            (folder / "a.json").write_text("0" * (2 << 20))
+        case "binary":
+            (folder / "a.json").write_bytes(b"\xff\xfe")
+        case "name":
+            (folder / "run.sh").write_text("cp a.json $WORKSPACE_DIR/../../etc/a.json\n")
+        case "no-script":
+            (folder / "run.sh").unlink()
+        case "outside":
+            theirs.write_text(theirs.read_text().replace("mods/one", "mods/.."))
+    done = taken(theirs)
+    assert done["recipe"] is not None and not [name for name in done["files"] if name.startswith("overlays")]
+    assert all(name.startswith("builds/small/") and ".." not in name for name in done["files"])
+    assert bool(done["files"]) == (kind == "name")  # a step in an image, where it can do no harm
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "command", "before"),
+    [
+        ("vllm serve a/b", {}, "vllm serve a/b", []),
+        (
+            "# first\nexport A=1\nexport B='x y' # why\nexec vllm serve a/b",
+            {"A": "1", "B": "x y"},
+            "vllm serve a/b",
+            [],
+        ),
+        ("set -e\npip install x && vllm serve a/b", {}, "vllm serve a/b", ["pip install x"]),
+        ('A=1 B="x y" vllm serve a/b --c=d', {"A": "1", "B": "x y"}, "vllm serve a/b --c=d", []),
+        ("env A=1 vllm serve a/b 2>&1 | tee /tmp/log", {"A": "1"}, "vllm serve a/b", []),
+        ("vllm serve a/b >> /tmp/log 2>&1 &", {}, "vllm serve a/b", []),
+        ("vllm serve a/b \\\n\n  --port 1", {}, "vllm serve a/b --port 1", []),
+        ("vllm serve a/b `# why` --port 1", {}, "vllm serve a/b   --port 1", []),
+        ("", {}, "", []),
+    ],
+)
+def test_what_surrounds_a_command_is_read(
+    text: str, variables: dict[str, str], command: str, before: list[str]
+) -> None:
+    found = read_script(text)
+    assert (found[0], " ".join(found[1].split()), found[2]) == (variables, " ".join(command.split()), before)
+
+
+def test_variables_and_programs_before_the_server_are_not_lost() -> None:
+    command = "export VLLM_USE_V2_MODEL_RUNNER=1\npip install x\nvllm serve {model} --max-model-len 4096"
+    recipe, findings = import_recipe({"container": "vllm-node", "model": "a/b", "command": command}, "x")
+    assert recipe is not None and recipe["env"] == {"VLLM_USE_V2_MODEL_RUNNER": "1"}
+    assert [one.at.thing.partition(".")[2] for one in findings if one.rule == "import-left-out"] == ["pre_exec"]
+
+
+def test_a_shell_in_a_container_is_read() -> None:
+    line = (
+        "docker run --entrypoint bash vllm/vllm-openai:v0.33.0 -lc 'pip install -q x && export A=1 && vllm serve a/b'"
+    )
+    done = api.import_recipe(line, "x")
+    assert done["recipe"] is not None and done["recipe"]["env"] == {"A": "1"}
+    assert any("pre_exec" in sentence for sentence in done["sentences"])
+
+
+def test_a_model_of_tensorrt_is_taken_from_its_command() -> None:
+    line = "docker run nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13 trtllm-serve openai/gpt-oss-20b --port 8355"
+    done = api.import_recipe(line, "x")
+    assert done["recipe"] is not None and done["recipe"]["model"]["repository"] == "openai/gpt-oss-20b"
+    nothing = api.import_recipe("docker run nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13 trtllm-serve", "x")
+    assert nothing["recipe"] is None and any(one["severity"] == "error" for one in nothing["findings"])
+
+
+def test_a_service_is_found_behind_variables_of_its_image() -> None:
+    service = {
+        "image": "${IMAGE:-vllm/vllm-openai}:${TAG:-v0.32.0}",
+        "command": "--model a/b --max-model-len $${N:-4096}",
+    }
+    done = api.import_recipe({"services": {"ui": {"image": "nginx:1"}, "llm": service}}, "x")
+    assert done["recipe"] is not None, done["sentences"]
+    assert done["recipe"]["image"]["reference"] == "vllm/vllm-openai:v0.32.0"
+    assert done["recipe"]["flags"]["max-model-len"] == 4096
+
+
+def test_a_model_that_needs_a_newer_release_gets_its_image() -> None:
+    source = {"meta": {"title": "M"}, "model": {"model_id": "a/b", "min_vllm_version": "0.30.0"}, "variants": {}}
+    done = api.import_recipe(source, "x")
+    assert done["recipe"] is not None and done["recipe"]["image"]["reference"] == "vllm/vllm-openai:v0.30.0"
+    older = api.import_recipe(source | {"model": {"model_id": "a/b", "min_vllm_version": "0.11.0"}}, "x")
+    assert older["recipe"] is not None and older["recipe"]["image"]["digest"]

@@ -35,7 +35,7 @@ from ..vllm.text.docker_command import words_of
 from ..vllm.text.flags import read_flags
 from ..vllm.text.image_facts import image_of
 from . import foreign_llama, foreign_python
-from .formats import as_known
+from .formats import as_known, read_script
 from .recipe import parse, planned_env, secrets
 from .spec import MODEL
 
@@ -84,6 +84,11 @@ def import_recipe(source: object, name: str) -> tuple[RecipeData | None, list[Fi
         project, source = as_known(source)
     except FleetError as problem:
         return None, [replace(one, at=Place(thing=name)) for one in problem.findings]
+    if isinstance(text := source.get("command"), str):
+        variables, command, before = read_script(text)
+        env = source.get("env", {})
+        source = {**source, "command": command, "env": env | variables if isinstance(env, dict) else env}
+        source |= {"pre_exec": before} if before else {}
     is_sparkrun = bool({"runtime", "metadata", "model_revision", "min_nodes"} & source.keys())
     spec = _SPARKRUN if is_sparkrun else _EUGR
     known = {key: value for key, value in source.items() if key in spec}
@@ -93,11 +98,18 @@ def import_recipe(source: object, name: str) -> tuple[RecipeData | None, list[Fi
         return None, ordered(findings)
     written = _convert(theirs, name, project or ("sparkrun" if is_sparkrun else "eugr"), findings)
     if written is None:
+        if not any(finding.severity == "error" for finding in findings):
+            findings.append(worded.error("import-format/model", f"{name}.model"))
         return None, ordered(findings)
     recipe, problems = parse(written, Place(recipe=name, thing=name))
     if recipe is not None and findings:
-        recipe["status"]["left_out"] = [one_line(finding.sentence(), _MOST_WORDS) for finding in ordered(findings)]
+        recipe["status"]["left_out"] = left_out(findings)
     return recipe, ordered([*findings, *problems])
+
+
+def left_out(findings: list[Finding]) -> list[str]:
+    """What a recipe keeps of the sentences of its import."""
+    return [one_line(finding.sentence(), _MOST_WORDS) for finding in ordered(findings)]
 
 
 def _of_ours(source: Mapping[Any, Any], name: str) -> tuple[RecipeData | None, list[Finding]]:
@@ -341,7 +353,7 @@ def _mods(mods: list[str], name: str) -> Iterator[Finding]:
             yield hint("import-mod", f"{name}.mods", found=short, remedy=f"nothing: {_COVERED_MODS[short]}")
         else:
             remedy = "use an image that has the change, or declare the changed files as overlays"
-            yield worded.warning("import-mod", f"{name}.mods", remedy=remedy, short=short)
+            yield worded.warning("import-mod/patch", f"{name}.mods", remedy=remedy, short=short)
 
 
 def _model(

@@ -11,10 +11,14 @@ from typing import Any
 from ..._base.findings import FleetError, refusal
 from ..._base.gb10 import fact
 from ..._base.yaml_text import read_yaml
+from ..vllm.catalogue.version import parse
 from ..vllm.text.docker_command import split_docker_command, words_of
 from ..vllm.text.image_facts import image_of
 
-_EXPORT = re.compile(r"^\s*export\s+(\w+)=(.*)$")
+_EXPORT = re.compile(r"export\s+(\w+)=(.*)")
+_ASSIGNED = re.compile(r"(?:env\s+)?(\w+)=(\"[^\"]*\"|'[^']*'|\S*)\s+")
+# Where a shell is to put what a program prints.
+_TAIL = re.compile(r"\s+(?:\d?>{1,2}\s*&?\S+|\|\s*tee\s[^|]*|&)\s*$")
 _OPTION = re.compile(r"(?:^|\s)(?:-e|--env)\s+\"?(\w+)=([^\s\"$]+)\"?")
 _RUN = re.compile(r"(?m)^\s*(?:sudo\s+)?(?:docker|podman|nerdctl)\s+(?:container\s+)?run\b")
 # A shell's variable with a value for when it is not set.
@@ -43,6 +47,26 @@ def read_text(text: str) -> object:
     if run is None or text[: run.start()].lstrip().startswith("services:") or ":\n" in text[: run.start()]:
         return read_yaml(text)
     return {"docker": text[run.start() :]}
+
+
+def read_script(text: str) -> tuple[dict[str, str], str, list[str]]:
+    """Of a shell's text: the variables that it sets, the command that it ends with, and the programs before that."""
+    variables: dict[str, str] = {}
+    parts: list[str] = []
+    text = re.sub(r"`#[^`]*`", " ", text).replace("\\\n", " ")
+    for part in map(str.strip, re.split(r"\n|\s&&\s", text)):
+        if found := _EXPORT.fullmatch(part):
+            variables[found[1]] = re.sub(r"\s#.*", "", found[2]).strip().strip("\"'")
+        elif part.startswith("-") and parts:
+            parts[-1] += f" {part}"
+        elif part and not part.startswith(("#", "set -")):
+            parts.append(part)
+    command = parts.pop() if parts else ""
+    while (shorter := _TAIL.sub("", command)) != command:
+        command = shorter
+    while found := _ASSIGNED.match(command):
+        variables[found[1]], command = found[2].strip("\"'"), command[found.end() :]
+    return variables, command.removeprefix("exec "), parts
 
 
 def as_known(source: Mapping[str, object]) -> tuple[str, Mapping[Any, Any]]:
@@ -81,7 +105,7 @@ def _compose(services: Mapping[object, object]) -> dict[str, Any]:
 
 
 def _serves(service: Mapping[object, object]) -> bool:
-    image = image_of(str(service["image"]).replace("$", ""))
+    image = image_of(_DEFAULT.sub(r"\1", str(service["image"])).replace("$", ""))
     words = f"{service.get('entrypoint')} {service.get('command')}"
     return image.engine is not None or not image.unknown or bool(re.search("vllm|sglang|llama-server", words))
 
@@ -94,16 +118,16 @@ def _command_words(command: object) -> list[str]:
         words = _words(command) if isinstance(command, list) else words_of(str(command))
     except ValueError as problem:
         raise _unusable(str(problem), "a command that a shell reads", "close the quotes") from None
-    return [_DEFAULT.sub(r"\1", word).replace("$$", "$") for word in words]
+    return [_DEFAULT.sub(r"\1", word.replace("$$", "$")) for word in words]
 
 
 def _container(image: str, words: Sequence[str], env: Mapping[str, str]) -> dict[str, Any]:
     """What runs in a container. words: its entrypoint's, where one is written, and its command's."""
     words, runtime = [*words], _RUNTIMES.get(str(image_of(image).engine).lower(), "vllm")
+    before: list[str] = []
     if words and words[0] in _SHELLS:
-        script = next((word for word in words[1:] if not word.startswith("-")), "")
-        words = script.strip().removeprefix("exec ").split("\n") if " " not in script else words_of(script)
-        words = words[1:] if words[:1] == ["exec"] else words
+        variables, script, before = read_script(next((word for word in words[1:] if not word.startswith("-")), ""))
+        words, env = words_of(script), {**env, **variables}
     if runtime == "vllm":
         module = next((at for at, word in enumerate(words) if word.startswith("vllm.entrypoints.")), None)
         words = words[module + 1 :] if module is not None else words
@@ -113,27 +137,19 @@ def _container(image: str, words: Sequence[str], env: Mapping[str, str]) -> dict
     elif runtime == "sglang" and words[:1] and words[0].startswith("-"):
         words = ["sglang", "serve", *words]
     known: dict[str, Any] = {"container": image, "command": _literal(shlex.join(words)), "env": dict(env)}
+    known |= {"pre_exec": before} if before else {}
     if runtime == "vllm":
         return known
     named = ("--model-path", "--model", "-hf", "--hf-repo", "-m")
     model = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in named), "")
+    model = model or next((word for word in words if re.fullmatch(r"\w[\w.-]*/[\w.-]+", word)), "")
     return {**known, "runtime": runtime, "model": model}
 
 
 def _nvidia(source: Mapping[str, object]) -> dict[str, Any]:
     runtime, topology, validation = (_map(source, key) for key in ("runtime", "topology", "validation"))
-    text = str(_map(source, "serve").get("command", "")).replace("\\\n", " ")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    exported = {str(found[1]): str(found[2]) for found in map(_EXPORT.match, lines) if found}
-    variables = dict(_OPTION.findall(str(runtime.get("setup_command", "")))) | {
-        name: value.strip().strip("\"'") for name, value in exported.items()
-    }
-    command = " ".join(line for line in lines if not _EXPORT.match(line))
-    before, serve, rest = command.partition("vllm serve ")
-    assigned = [word.partition("=") for word in before.split()]
-    if assigned and all(name.isidentifier() and equals for name, equals, _ in assigned):
-        variables |= {name: value.strip("\"'") for name, _, value in assigned}
-        command = serve + rest
+    variables = dict(_OPTION.findall(str(runtime.get("setup_command", ""))))
+    command = str(_map(source, "serve").get("command", ""))
     alone = topology.get("node_count") in (None, 1)
     checkpoint = _map(source, "checkpoint")
     entries = [
@@ -183,10 +199,18 @@ def _vllm(source: Mapping[str, Any]) -> dict[str, Any]:
         "name": str(meta.get("title", repository)),
         "description": str(meta.get("description", "")) or str(repository),
         "model": repository,
-        "container": f"{fact('image', 'reference')}@{fact('image', 'digest')}",
+        "container": _image_since(str(model.get("min_vllm_version"))),
         "command": _literal(shlex.join(words)),
         "env": {**_map(model, "base_env"), **_map(variant, "extra_env")},
     }
+
+
+def _image_since(release: str) -> str:
+    """The image that is proven here, or the release's own where the model needs a newer one."""
+    proven, wanted = parse(str(image_of(fact("image", "reference")).vllm)), parse(release)
+    if proven and wanted and not proven.since(release):
+        return f"vllm/vllm-openai:v{release}"
+    return f"{fact('image', 'reference')}@{fact('image', 'digest')}"
 
 
 def _literal(command: str) -> str:
