@@ -8,6 +8,7 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._base.gb10 import SHIPPED_RECIPES
 from ..module_utils._engines.recipes.recipe import load_all
+from ..module_utils._operations.shelf import as_text, rows
 from ..module_utils._plan.recipe_lint import lint_recipes, report
 from ..plugin_utils._documented import OnController
 from ..plugin_utils._screen import show
@@ -18,18 +19,15 @@ class ActionModule(OnController):
         written = options["folders"]
         folders = _beside_inventories(variables) if written is None else [*map(Path, written)]
         library, of_recipes = load_all([*folders, SHIPPED_RECIPES])
-        owned = {
-            name: variables["hostvars"][name].get("fleet_host") or {}
-            for name in variables["groups"]["all"]
-            if name != "localhost"
-        }
-        verdicts = lint_recipes(library, of_recipes, owned or None)
+        named = [name for name in variables["groups"]["all"] if name != "localhost"]
+        owned = [variables["hostvars"][name].get("fleet_host") or {} for name in named]
+        table, verdicts = rows([*library.recipes.values()], library, owned, {}), lint_recipes(library, of_recipes)
         hosts = f"hosts of this inventory ({len(owned)})" if owned else "as many hosts of 128 GB as a recipe wants"
-        show(f"\non {hosts}, each recipe alone:\n\n{report(verdicts)}\n")
+        show(f"\non {hosts}, each recipe alone; ~ is our forecast\n\n{as_text(table)}\n\n{report(verdicts)}\n")
         failed = [verdict.name for verdict in verdicts if verdict.failed]
         if failed:
             raise AnsibleActionFail(f"errors in {', '.join(failed)}: see the report above")
-        return {"changed": False, "recipes": [verdict.as_dict() for verdict in verdicts]}
+        return {"changed": False, "recipes": [verdict.as_dict() for verdict in verdicts], "table": table}
 
 
 def _beside_inventories(variables: dict[str, Any]) -> list[Path]:

@@ -34,5 +34,5 @@ recipes:
     status: {description: Its own word., type: str}
     passed: {description: "Whether it has no error, and is not known to be bad.", type: bool}
     findings: {description: The plan's result for it., type: list, elements: dict}
-    row: {description: Its row of the plan's table; V(null) where the inventory has too few hosts., type: dict}
+table: {description: "The table that is shown, as that of the shelf.", returned: success, type: list, elements: dict}
 """

@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,8 @@ import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.recipe_lint import (
-    _FITS,
-    Verdict,
-    _order,
-    lint_recipes,
-    report,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.shelf import as_text, rows
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.recipe_lint import Verdict, lint_recipes, report
 
 LIBRARY, OF_RECIPES = load_all([SHIPPED_RECIPES])
 SHIPPED = lint_recipes(LIBRARY, OF_RECIPES)
@@ -49,9 +43,7 @@ def test_what_is_known_to_be_bad_may_be_bad(tmp_path: Path) -> None:
     status = {"state": "known-bad", "by": "me", "when": None, "hardware": "DGX Spark"}
     verdict = verdicts(tmp_path, flags={"max-model-len": 4096, "gpu-memory-utilization": 0.05}, status=status)["mine"]
     assert not verdict.failed and not verdict.passed
-    lines = report([verdict]).splitlines()
-    assert lines[1].split()[0] == "mine" and "known to be bad" in lines[1]
-    assert lines[-1] == "0 of 1 recipes passed, 1 known to be bad"
+    assert report([verdict]).splitlines() == ["0 of 1 recipes passed, 1 known to be bad"]
 
 
 def test_a_file_that_is_no_recipe_is_named(tmp_path: Path) -> None:
@@ -61,16 +53,18 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path) -> None:
 
 
 def test_one_table_shows_which_model_fits_on_the_hosts_that_there_are() -> None:
-    lines = report(SHIPPED).splitlines()
-    assert lines[0].split() == ["recipe", "hosts", "fits", "at", "once", "free", "tok/s", "download", "status"]
-    fits = [one.row["fits"] for one in sorted(SHIPPED, key=_order) if one.row and one.status != "known-bad"]
-    assert fits == sorted(fits, key=_FITS.index) and {"yes", "no"} <= {*fits, "no"}
-    few = {"gpt-oss-120b", "gpt-oss-20b", "qwen3.5-397b-a17b-int4"} & {*LIBRARY.recipes}
-    some = replace(LIBRARY, recipes={name: LIBRARY.recipes[name] for name in few})
-    small = {one.name: one for one in lint_recipes(some, [], {"only": {"memory_kib": 62_800_000}})}
-    assert (small["gpt-oss-20b"].row or {})["fits"] == "yes" and small["gpt-oss-20b"].passed
-    assert (small["gpt-oss-120b"].row or {})["fits"] == "no" and small["gpt-oss-120b"].passed
-    assert "short" in report([small["gpt-oss-120b"]])
-    two = next(one for one in SHIPPED if min(LIBRARY.recipes[one.name].data["host_counts"]) == 2)
-    [alone] = lint_recipes(replace(LIBRARY, recipes={two.name: LIBRARY.recipes[two.name]}), [], {"only": {}})
-    assert alone.row is None and "more" in report([alone])
+    """That of the shelf; what fits first, and the largest of these."""
+    some = [
+        LIBRARY.recipes[name]
+        for name in ("gpt-oss-120b", "gpt-oss-20b", "qwen3.6-35b-a3b-nvfp4-dflash", "minimax-m3-nvfp4")
+    ]
+    found = rows(some, LIBRARY, [], {})
+    assert [row["recipe"] for row in found] == [
+        *("minimax-m3-nvfp4", "gpt-oss-120b", "gpt-oss-20b", "qwen3.6-35b-a3b-nvfp4-dflash")
+    ]
+    heading = as_text(found).splitlines()[0].split()
+    assert heading == ["recipe", "hosts", "fits", "at", "once", "free", "tok/s", "download", "status", "pin"]
+    small = {row["recipe"]: row for row in rows(some, LIBRARY, [{"memory_kib": 62_800_000}], {})}
+    assert (small["gpt-oss-20b"]["fits"], small["gpt-oss-120b"]["fits"]) == ("yes", "no")
+    assert "short" in small["gpt-oss-120b"]["free"]
+    assert (small["minimax-m3-nvfp4"]["hosts"], small["minimax-m3-nvfp4"]["fits"]) == ("needs 4", "-")

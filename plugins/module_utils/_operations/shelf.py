@@ -13,7 +13,7 @@ from .._base.report import table
 from .._engines.recipes.recipe import Library, Recipe
 from .._engines.recipes.shelf import Kept
 from .._facts.models.purpose import CHAT, POOLING
-from .._plan.recipe_lint import fit_row, largest, planned_alone
+from .._plan.recipe_lint import fit_row, planned_alone
 
 _GOOD = ("yes", "tight", "unknown", "no", "refused")
 _SEES = re.compile(r"(^|[-_/.])(vl|vision|omni)([-_.]|$)", re.IGNORECASE)
@@ -39,12 +39,24 @@ def rows(
     left_out: Mapping[str, Sequence[str]],
     context: int | None = None,
 ) -> list[dict[str, str]]:
-    """The table, what fits first. owned: ``fleet_host`` of each host; none stands for as many as a recipe wants.
+    """The table, what fits first, and the largest of these. owned: ``fleet_host`` of each host; none stands for as many
+    of the usual machine as a recipe wants.
     left_out: by recipe, what is not carried over. context: tokens that a request is to have."""
     library = replace(library, recipes={recipe.name: recipe for recipe in recipes})
     found = [(_plan(recipe, library, owned, context), recipe) for recipe in recipes]
-    found.sort(key=lambda item: (_order(item[0]), item[1].name))
+    found.sort(
+        key=lambda item: (
+            item[1].data["status"]["state"] == "known-bad",
+            _order(item[0]),
+            -_fetched(item[0]),
+            item[1].name,
+        )
+    )
     return [_row(recipe, plan, left_out.get(recipe.name, ())) for plan, recipe in found]
+
+
+def _fetched(plan: Plan | None) -> int:
+    return (plan["summary"][0]["download_bytes"] if plan else None) or 0
 
 
 def as_text(found: Sequence[Mapping[str, str]]) -> str:
@@ -62,7 +74,8 @@ def _plan(recipe: Recipe, library: Library, owned: Sequence[Mapping[str, Any]], 
     """On the fewest hosts on which it fits; None where the owner has too few."""
     plan = None
     for count in sorted(recipe.data["host_counts"]):
-        hosts = largest(owned, count) if owned else [{}] * count
+        # of most memory, since a rank takes as much on each
+        hosts = sorted(owned, key=lambda one: -int(one.get("memory_kib", 1 << 62)))[:count] if owned else [{}] * count
         if len(hosts) == count and (plan is None or _order(plan) > _GOOD.index("tight")):
             plan = planned_alone(recipe, library, hosts, context)
     return plan
@@ -74,16 +87,14 @@ def _order(plan: Plan | None) -> int:
 
 def _row(recipe: Recipe, plan: Plan | None, left_out: Sequence[str]) -> dict[str, str]:
     data = recipe.data
-    row = fit_row(recipe.name, "", plan["summary"][0] if plan else None)
+    row = fit_row(recipe.name, data["status"]["state"], plan["summary"][0] if plan else None)
     model, image = data["model"]["revision"], data["image"].get("digest") or data["image"].get("build")
     wrong = [finding for finding in plan["findings"] if finding["severity"] == "error"] if plan else []
     lost = [*left_out[:_MOST_LOST], *([f"and {len(left_out) - _MOST_LOST} more"] if len(left_out) > _MOST_LOST else [])]
     return {
-        "recipe": recipe.name,
+        **row,
         "model": data["model"]["repository"],
         "hosts": row["hosts"] if plan else f"needs {min(data['host_counts'])}",
-        "fits": row["fits"],
-        "at once": row["at once"],
         "tok/s": _speed(recipe, plan) or ("-" if row["tok/s"] == "-" else f"~{row['tok/s']}"),
         "pin": " and ".join(["model"] * bool(model) + ["image"] * bool(image)) or "-",
         "not carried over": "; ".join(lost) or "-",

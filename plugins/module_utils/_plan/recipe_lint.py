@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .._base.findings import Finding, finding_of, ordered
-from .._base.plan import Plan, SummaryRow
-from .._base.report import table
+from .._base.plan import Plan
 from .._base.sizes import size
 from .._engines.recipes.recipe import Library, Recipe
 from .._engines.registry import ENGINES
@@ -19,20 +18,17 @@ from .trust import TRUST
 
 SERVICE = "recipe"
 _BAD = "known-bad"
-_FITS = ("yes", "tight", "no", "unknown", "refused")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The findings of one recipe. passed: no error. row: of the plan's table on the owner's hosts, None where they are
-    too few."""
+    """The findings of one recipe. passed: no error."""
 
     name: str
     file: str
     status: str
     passed: bool
     findings: Sequence[Finding]
-    row: SummaryRow | None = None
 
     @property
     def failed(self) -> bool:
@@ -43,13 +39,10 @@ class Verdict:
         return {**asdict(self), "findings": [finding.as_dict() for finding in self.findings]}
 
 
-def lint_recipes(
-    library: Library, of_recipes: Iterable[Finding], owned: Mapping[str, Mapping[str, Any]] | None = None
-) -> list[Verdict]:
+def lint_recipes(library: Library, of_recipes: Iterable[Finding]) -> list[Verdict]:
     """A verdict for every recipe of the library, by name, and one for every file that is no usable recipe.
 
-    of_recipes: what `_engines.recipes.recipe.load_all` found in the files. owned: ``fleet_host`` of each of the owner's
-    hosts; the usual machine, as many as a recipe wants, without it.
+    of_recipes: what `_engines.recipes.recipe.load_all` found in the files.
     """
     by_file: dict[str, list[Finding]] = {}
     for finding in of_recipes:
@@ -57,26 +50,15 @@ def lint_recipes(
     verdicts = []
     for name in sorted(library.recipes):
         recipe = library.recipes[name]
-        wanted = min(recipe.data["host_counts"])
-        plan = planned_alone(recipe, library, [{}] * wanted)
+        plan = planned_alone(recipe, library, [{}] * min(recipe.data["host_counts"]))
         found = [_at_home(row, recipe) for row in plan["findings"]]
         findings = ordered([*by_file.pop(str(recipe.path), []), *found])
         status = recipe.data["status"]["state"]
-        row: SummaryRow | None = plan["summary"][0]
-        if owned is not None:
-            mine = largest(owned.values(), wanted)
-            plan = plan if not any(mine) else planned_alone(recipe, library, mine)
-            row = plan["summary"][0] if len(mine) == wanted else None
         passed = status != _BAD and not _has_error(findings)
-        verdicts.append(Verdict(name, str(recipe.path), status, passed, findings, row))
+        verdicts.append(Verdict(name, str(recipe.path), status, passed, findings))
     for file in sorted(by_file):
         verdicts.append(Verdict(file, file, "unusable", not _has_error(by_file[file]), ordered(by_file[file])))
     return verdicts
-
-
-def largest(owned: Iterable[Mapping[str, Any]], wanted: int) -> list[Mapping[str, Any]]:
-    """``fleet_host`` of those with most memory, since a rank takes as much on each."""
-    return sorted(owned, key=lambda item: -int(item.get("memory_kib", 1 << 62)))[:wanted]
 
 
 def planned_alone(
@@ -113,27 +95,14 @@ def _has_error(findings: Iterable[Finding]) -> bool:
 
 
 def report(verdicts: Sequence[Verdict]) -> str:
-    """The table of what fits, the best first; then the errors of those that failed, and how many passed."""
-    rows = [_row(verdict, verdict.row) for verdict in sorted(verdicts, key=_order) if verdict.status != "unusable"]
-    lines = [table(rows), ""]
+    """The errors of those that failed, and how many passed."""
+    lines = []
     for verdict in (one for one in verdicts if one.failed):
         lines.append(f"FAILED  {verdict.name}")
         lines += [f"        {finding.sentence()}" for finding in verdict.findings if finding.severity == "error"]
     bad = sum(verdict.status == _BAD for verdict in verdicts)
     passed = f"{sum(verdict.passed for verdict in verdicts)} of {len(verdicts)} recipes passed"
     return "\n".join([*lines, f"{passed}, {bad} known to be bad" if bad else passed])
-
-
-def _order(verdict: Verdict) -> tuple[bool, int, int, str]:
-    row = verdict.row
-    fits = _FITS.index(row["fits"]) if row else len(_FITS)
-    return verdict.status == _BAD, fits, -((row and row["download_bytes"]) or 0), verdict.name
-
-
-def _row(verdict: Verdict, row: SummaryRow | None) -> dict[str, str]:
-    warnings = sum(finding.severity == "warning" for finding in verdict.findings)
-    state = "FAILED" if verdict.failed else "known to be bad" if verdict.status == _BAD else verdict.status
-    return fit_row(verdict.name, state + (f", warnings: {warnings}" if warnings else ""), row)
 
 
 def fit_row(name: str, status: str, row: Mapping[str, Any] | None) -> dict[str, str]:
