@@ -44,7 +44,7 @@ def made(
         elif lines and not _NETWORK.search("\n".join(lines)) and all(map(_PATH.fullmatch, texts)):
             steps[mod] = texts
             done[f"{mod} patches"] = f"builds/{name} makes an image with it"
-    return [*_said(findings, done, name)], files | (_build(recipe, steps, name) if steps else {})
+    return [*_reported(findings, done, name)], files | (_build(recipe, steps, name) if steps else {})
 
 
 def _build(recipe: dict[str, Any], steps: Mapping[str, Mapping[str, str]], name: str) -> dict[str, str]:
@@ -72,7 +72,7 @@ def _sum(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def _said(findings: list[Finding], done: Mapping[str, str], name: str) -> Iterator[Finding]:
+def _reported(findings: list[Finding], done: Mapping[str, str], name: str) -> Iterator[Finding]:
     """The findings; of what was made, a hint."""
     for one in findings:
         how = next((how for begins, how in done.items() if one.found.startswith(begins)), "")
