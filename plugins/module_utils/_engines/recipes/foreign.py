@@ -233,11 +233,12 @@ def _words(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> lis
     for placeholder in missing:
         findings.append(worded.error("import-placeholder", place, name=placeholder))
     try:
+        words = words_of(text)  # which is no longer than shlex bears
         parts = shlex.shlex(text.replace("\\\n", " ").strip(), posix=True, punctuation_chars=";|&")
         parts.whitespace_split = True
         if operators := [word for word in parts if set(word) <= set(";|&")]:
             raise ValueError(f"a program with {operators[0]}")
-        return words_of(text)
+        return words
     except ValueError as cause:
         findings.append(error("import-command", place, found=str(cause), expected="one shell command"))
         return None

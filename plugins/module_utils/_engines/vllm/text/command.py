@@ -86,7 +86,7 @@ def _split_script(script: str) -> list[str]:
     lexer.whitespace_split = True
     lexer.commenters = ""
     try:
-        return list(lexer)
+        return list(lexer) if len(script) < 1 << 16 else []  # its time is the square of a word's length
     except ValueError:
         return []
 
