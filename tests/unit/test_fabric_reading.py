@@ -107,3 +107,30 @@ def test_a_device_is_read_with_its_counters_in_bytes(tmp_path: Path) -> None:
             "bytes": {"xmit": 1000, "rcv": 12},
         },
     )
+
+
+@pytest.mark.parametrize(
+    ("own", "address", "source"),
+    [
+        (["192.168.177.11/24"], "192.168.177.12", "192.168.177.11"),
+        (["10.0.0.1/8", "192.168.177.11/24"], "192.168.177.12", "192.168.177.11"),
+        (["10.9.0.0/31"], "10.9.0.1", "10.9.0.0"),
+        (["169.254.3.1/16"], "169.254.9.9", "enp1s0f1np1"),  # of both halves: no route says which
+        (["192.168.178.11/24"], "192.168.177.12", "enp1s0f1np1"),
+        ([], "192.168.177.12", "enp1s0f1np1"),
+    ],
+)
+def test_a_ping_counts_by_whichever_half_its_answer_comes(
+    own: list[str], address: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without arp_ignore the far end may answer to the twin's MAC address: all was lost that was bound to one half."""
+    monkeypatch.setattr(reading.arp, "ask", lambda *_: {})
+    asked: list[list[str]] = []
+
+    def run(words: list[str]) -> tuple[int, str, str]:
+        asked.append(words)
+        return 0, "", ""
+
+    link = {"carrier": True, "mac": "02:00:00:00:00:01", "mtu": 9000, "addresses": own}
+    reading.ask_neighbours(run, {"enp1s0f1np1": link}, {"enp1s0f1np1": [address]}, [address])
+    assert [words[-3:] for words in asked] == [["-I", source, address]]

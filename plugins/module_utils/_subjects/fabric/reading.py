@@ -2,6 +2,7 @@
 """Reading a host's fabric: links, neighbours, RDMA devices. Changes nothing; the judgement is
 `_subjects.fabric.judge`."""
 
+import ipaddress
 import json
 import subprocess
 import time
@@ -80,15 +81,24 @@ def ask_neighbours(
         wanted = {*candidates, *peers[name]} - own
         answers = arp.ask(name, link["mac"], wanted, _ASK_S)
         # Where no address is planned (link-local), those that answer are pinged.
-        pings = {address: _ping(run, name, address, link["mtu"]) for address in peers[name] or answers}
+        to = peers[name] or answers
+        pings = {address: _ping(run, _source(name, link, address), address, link["mtu"]) for address in to}
         asked[name] = {"answers": answers, "pings": pings}
     return asked
 
 
-def _ping(run: Run, interface: str, address: str, mtu: int) -> str:
+def _source(name: str, link: Mapping[str, Any], address: str) -> str:
+    """From where a ping goes: the interface's own address in that network, so that its route is the interface, and an
+    answer counts by either half. Where others keep the network, without arp_ignore, it may come by the other one."""
+    own = map(ipaddress.IPv4Interface, link["addresses"])
+    mine = (one for one in own if ipaddress.IPv4Address(address) in one.network and not one.is_link_local)
+    return next((str(one.ip) for one in mine), name)
+
+
+def _ping(run: Run, source: str, address: str, mtu: int) -> str:
     """Empty when packets of the MTU's size, not to be split, come back; else ping's message."""
     packets = ["-c", "3", "-i", "0.2", "-W", "1", "-M", "do", "-s", str(mtu - _PING_HEADERS)]
-    code, out, err = run(["ping", "-n", *packets, "-I", interface, address])
+    code, out, err = run(["ping", "-n", *packets, "-I", source, address])
     if code == 0:
         return ""
     lines = [line for line in (out + err).splitlines() if line.strip()]
