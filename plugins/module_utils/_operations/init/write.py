@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from ..._base.gb10 import text_of
 from ..._base.report import table
 from ..._base.sizes import size
 from ..._engines.declaration import RecipeData
@@ -16,12 +17,6 @@ from .running import model_of
 
 Row = Mapping[str, Any]
 IGNORE = ".gitignore"
-_IGNORED = """\
-# gb10.fleet.init wrote this. Secrets stay on this machine; what is in .fleet and belongs to it alone ignores itself.
-/secrets/
-/.fleet/drift/
-/.fleet/doctor/
-"""
 # In the folder of a try whose service is kept: the next one begins anew there.
 KEPT = "# Its service is kept in"
 HOSTS, CONNECTION, FLEET = "hosts.yml", "group_vars/all/connection.yml", "group_vars/all/fleet.yml"
@@ -52,7 +47,7 @@ def texts(
     own = [service.recipe for service in proposal.services.values() if service.recipe]
     return {
         **{f"recipes/{data['name']}.yml": _HEAD + _yaml(_short(data), flow=False) for data in own},
-        IGNORE: _IGNORED,
+        IGNORE: text_of("gitignore"),
         CONNECTION: _HEAD + _yaml({**account, "ansible_python_interpreter": "/usr/bin/python3"}),
         FLEET: _HEAD + "\n".join(_fleet(hosts, proposal, fits, words, take_over=take_over)) + "\n",
         HOSTS: _HEAD + "all:\n  hosts:\n" + "".join(map(_host, hosts, hosts.values())),

@@ -4,6 +4,7 @@
 from typing import Any
 
 from ..._base import layout
+from ..._base.gb10 import text_of
 
 _PROGRAM = "plugins/module_utils/_on_host/trial.py"
 _EVERY_S = 30
@@ -18,31 +19,8 @@ def guard(service: str, inventory: str) -> dict[str, Any]:
         f"--unit {layout.unit(service)} --own {timer} {unit}"
     )
     texts = {
-        unit: f"""[Unit]
-Description=Put back what {service} went by before a trial that was left alone
-After=docker.service
-
-[Service]
-Type=oneshot
-ExecStart=/usr/bin/python3 -I {words}
-
-[X-Gb10Fleet]
-Inventory={inventory}
-""",
-        timer: f"""[Unit]
-Description=Look whether a trial of {service} was left alone
-
-[Timer]
-OnActiveSec={_EVERY_S}
-OnUnitInactiveSec={_EVERY_S}
-AccuracySec=1
-
-[Install]
-WantedBy=timers.target
-
-[X-Gb10Fleet]
-Inventory={inventory}
-""",
+        unit: text_of("trial.service", service=service, words=words, inventory=inventory),
+        timer: text_of("trial.timer", service=service, every_s=_EVERY_S, inventory=inventory),
     }
     kept = (layout.deadline(service), f"{layout.deadline(service)}.lock")
     return {

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
 from ..._base.findings import Difference
-from ..._base.gb10 import data_table
+from ..._base.gb10 import data_table, text_of
 from ..._base.layout import CACHES, LIBRARY, MODELS, STATE, UNITS
 from ..._base.managed import Managed, ManagedJson, managed
 from ..._base.reading import Peers
@@ -28,26 +28,8 @@ _SERVE = f"{_FOLDER}/serve"
 
 def _starting(module: str, arguments: str, started_by: str) -> str:
     """A program that runs a module's `main`."""
-    return f"""\
-#!/usr/bin/env -S python3 -IB
-# Managed by gb10.fleet. It is started by {started_by}.
-import sys
-
-sys.path.insert(0, "{_FOLDER}")
-
-from {_PACKAGE.replace("/", ".")}._stores.peers.{module} import main
-
-main({arguments})
-"""
-
-
-_SLICE_TEXT = """\
-# Managed by gb10.fleet: what serving other hosts of the fleet may take of this one, all connections together.
-[Slice]
-MemoryMax=2G
-MemorySwapMax=0
-TasksMax=512
-"""
+    words = {"folder": _FOLDER, "package": _PACKAGE.replace("/", "."), "module": module}
+    return text_of("peer_start.txt", **words, arguments=arguments, started_by=started_by)
 
 
 def program_files() -> Files:
@@ -56,7 +38,7 @@ def program_files() -> Files:
     return {
         PROGRAM: {"mode": "0755", "content": _starting("start", f'"{_SERVE}"', "sshd for other hosts, by sudo")},
         _SERVE: {"mode": "0755", "content": _starting("server", "sys.argv[1:]", f"{PROGRAM}, within limits")},
-        f"{UNITS}/{SLICE}": {"mode": "0644", "content": _SLICE_TEXT},
+        f"{UNITS}/{SLICE}": {"mode": "0644", "content": text_of("peer.slice")},
         **{f"{_FOLDER}/{parent}/__init__.py": {"mode": "0644", "content": ""} for parent in parents},
         **{
             f"{_FOLDER}/{_PACKAGE}/{name}.py": {"mode": "0644", "source": f"plugins/module_utils/{name}.py"}

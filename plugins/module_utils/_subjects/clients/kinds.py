@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..._base import layout
-from ..._base.gb10 import data_file, fact, filled
+from ..._base.gb10 import data_file, fact, filled, text_of
 from ..gateway.clients import key_of
 from .declared import HERMES, OPEN_WEBUI, Client, is_secret
 
@@ -84,15 +84,7 @@ def settings(client: Client, way: Way, model: str, context: int | None) -> dict[
 
 def start(client: Client) -> str:
     """What the container begins with: secrets become variables of its program, which `docker inspect` doesn't show."""
-    return f"""\
-#!/bin/sh
-{layout.MARK}
-set -a
-. {IN_SETTINGS}/gateway.env
-. {IN_SETTINGS}/own.env
-set +a
-exec {KINDS[client["kind"]].start}
-"""
+    return text_of("client.start", mark=layout.MARK, settings=IN_SETTINGS, start=KINDS[client["kind"]].start)
 
 
 def gateway_secret(kind: str, key: str) -> Callable[[str], str]:

@@ -15,21 +15,13 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.addresses import in_url
-from ..._base.gb10 import data_table, filled
+from ..._base.gb10 import data_table, filled, text_of
 from .backends import Backend, Endpoint
 from .declared import GatewayDeclared
 from .reading import HOLDS, MODELS_MAP
 
 # For a whole body.
 BODY = "60s"
-# Lines of `defaults` in both configurations.
-SHARED = """\
-    timeout connect 2s
-    timeout http-keep-alive 60s
-    timeout queue 2m
-    # silence, and not length: a long prefill says nothing, a stream may go on for hours
-    timeout server 1h
-"""
 
 
 # 20 MB of pictures are 27 MB in base64, and the words around them.
@@ -89,8 +81,11 @@ MODEL_ANSWERS = f"{layout.GATEWAY}/model_answers.map"
 
 def config(gateway: GatewayDeclared, offered: Sequence[Backend]) -> str:
     """``haproxy.cfg``. gateway: the checked ``fleet_gateway`` (`_subjects.gateway.declared`)."""
-    redirect = _REDIRECT.format(
-        **gateway, by_address=_BY_ADDRESS, port_part="" if gateway["port"] == 443 else f":{gateway['port']}"
+    redirect = text_of(
+        "haproxy_redirect.cfg",
+        **gateway,
+        by_address=_BY_ADDRESS,
+        port_part="" if gateway["port"] == 443 else f":{gateway['port']}",
     )
     return filled(
         "haproxy.cfg",
@@ -100,7 +95,7 @@ def config(gateway: GatewayDeclared, offered: Sequence[Backend]) -> str:
         body=MOST_BODY,
         usual_body=_USUAL_BODY,
         buffer=_USUAL_BODY + _BESIDE_BODY,
-        timeouts=SHARED,
+        timeouts=text_of("haproxy_timeouts.cfg"),
         patience=BODY,
         log=_LOG,
         unauthorized=answer(
@@ -132,7 +127,8 @@ def config(gateway: GatewayDeclared, offered: Sequence[Backend]) -> str:
         malformed=answer(400, "bad_request", "this is no HTTP request that the gateway understands"),
         unfinished=UNFINISHED,
         redirect=redirect if gateway["redirect_port"] else "",
-        strict=_STRICT.format(name=gateway["own_name"]) if gateway["own_name"] else "",
+        # browsers come only by TLS to this name, from the first answer on
+        strict=text_of("haproxy_strict.cfg", name=gateway["own_name"]) if gateway["own_name"] else "",
         holds=HOLDS,
         backends="".join(_backend(backend, gateway["queue"]) + _waiting(backend, gateway) for backend in offered),
     )
@@ -248,22 +244,6 @@ def _models(offered: Iterable[Backend]) -> dict[str, dict[str, Any]]:
     }
 
 
-# Browsers come by TLS alone to this name, from the first answer on.
-_STRICT = """\
-    http-request set-var(txn.own_name) bool(true) if {{ req.hdr(host),field(1,:),lower {name} }}
-    http-after-response set-header Strict-Transport-Security max-age=31536000 if {{ var(txn.own_name) -m bool }}
-"""
-_REDIRECT = """\
-
-frontend plain
-    bind :::{redirect_port} v4v6
-    maxconn 512
-    option httpclose
-{by_address}\
-    http-request return status 400 content-type text/plain string "a host is needed" unless {{ req.hdr(host) -m found }}
-    http-request redirect code 308 location https://%[req.hdr(host),regsub(:[0-9]+$,)]{port_part}%[capture.req.uri]
-"""
-
 _BY_ADDRESS = f"""\
     tcp-request connection track-sc0 src table {_ADDRESSES}
     tcp-request connection reject if {{ sc0_conn_cur gt {_OF_ADDRESS} }} ! {{ sc0_get_gpt0 gt 0 }}
@@ -294,6 +274,6 @@ def bodies_config(offered: Iterable[Backend]) -> str:
         no_model=no_model(offered),
         models=MODELS_MAP,
         unfinished=UNFINISHED,
-        timeouts=SHARED,
+        timeouts=text_of("haproxy_timeouts.cfg"),
         patience=BODY,
     )

@@ -20,17 +20,6 @@ LOCK = "roles/phoenix/files/phoenix.txt"
 _INSIDE = 6006
 # At so much of the disk that it was given it takes nothing more until old traces are gone.
 _FULL_PERCENT = 95
-_SHARED = """\
-DynamicUser=true
-PrivateNetwork=true
-NoNewPrivileges=true
-ProtectSystem=strict
-ProtectHome=true
-PrivateTmp=true
-PrivateDevices=true
-Restart=always
-RestartSec=5
-"""
 
 
 def secrets_text(text: str) -> str:
@@ -118,12 +107,9 @@ def _server(phoenix: PhoenixDeclared, inventory: str) -> str:
         lines=lines,
         state=layout.PHOENIX_DATA.rpartition("/")[2],
         memory_gib=fact("phoenix", "memory_gib"),
-        shared=_SHARED,
         inventory=inventory,
     )
 
 
 def _proxy(inventory: str) -> str:
-    return filled(
-        "phoenix_proxy.service", phoenix_unit=layout.PHOENIX_UNIT, inside=_INSIDE, shared=_SHARED, inventory=inventory
-    )
+    return filled("phoenix_proxy.service", phoenix_unit=layout.PHOENIX_UNIT, inside=_INSIDE, inventory=inventory)
