@@ -319,6 +319,19 @@ ALIKE = {
 }
 
 
+def test_a_pool_that_an_owner_read() -> None:
+    """DeepSeek-V4-Flash-0731 on two GB10s with eugr/spark-vllm-b12x of September 2026: 11 GiB held 1,146,448 tokens, or
+    1.09 requests of full length, and a request took 10.06 GiB."""
+    flags = {
+        **{"max_model_len": 1048576, "max_num_seqs": 8, "max_num_batched_tokens": 8192, "tensor_parallel_size": 2},
+        **{"kv_cache_dtype": "fp8", "block_size": 256},
+        "speculative_config": {"method": "dspark", "num_speculative_tokens": 5},
+    }
+    found = size_pool(case("deepseek-v4-flash", "0.33.0", 11, **flags))
+    assert (found["tokens"], found["max_concurrency"]) == (1146448, 1.09)
+    assert round(found["bytes_per_request"] / 2**30, 2) == 10.06
+
+
 def test_no_architecture_is_sized_without_an_answer_of_vllms() -> None:
     """Whoever adds a family records a case of it, or names here which class of vLLM's it shares."""
     tried = {
