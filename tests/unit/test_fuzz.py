@@ -58,9 +58,10 @@ GATE_S, MOST = 10.0, 2000
 DATA = Path(__file__).resolve().parents[1] / "data"
 KEPT: dict[str, list[str]] = yaml.safe_load((DATA / "fuzz.yml").read_bytes())
 KEPT["docker run"] = ['docker run -p"' + 1_000_000 * "a"]  # 12 s, found by the gate's mutants
+# 11 s, found so, too
 KEPT["recipe of others"] = [
-    f"recipe_version: '1'\nmodel: a/b\ncontainer: vllm/vllm-openai:v0.24.0\ncommand: vllm serve a/b --x {1_000_000 * 'a'}\n"
-]  # 17 s
+    f"recipe_version: '1'\nmodel: a/b\ncontainer: vllm/vllm-openai:v0.24.0\ncommand: vllm serve --x {1_000_000 * 'a'}\n"
+]
 FOREIGN = [
     yaml.safe_dump(one["source"]) for one in yaml.safe_load((DATA / "foreign_recipes.yml").read_bytes()).values()
 ]
