@@ -22,6 +22,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -857,3 +858,43 @@ def test_a_question_that_trickles_is_given_up() -> None:
             event.set()
 
     assert asyncio.run(ask()) == "late"
+
+
+@pytest.mark.parametrize(
+    ("warm", "again", "problem"),
+    [
+        (endpoint.Answer(True), endpoint.Answer(False), None),
+        (endpoint.Answer(False, "HTTP 400: no tools", final=True), endpoint.Answer(False), None),
+        # a template that fails with tools, a projector that is not there: the model serves all else
+        (endpoint.Answer(False, "HTTP 500: no mmproj"), endpoint.Answer(True), None),
+        (
+            endpoint.Answer(False, "HTTP 500: engine dead"),
+            endpoint.Answer(False),
+            "not answered: HTTP 500: engine dead",
+        ),
+        (endpoint.Answer(False, "no answer", busy=True), endpoint.Answer(False), "not answered: no answer"),
+    ],
+)
+def test_a_warm_up_that_fails_ends_no_start_of_an_engine_that_still_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, warm: Any, again: Any, problem: str | None
+) -> None:
+    asked: list[Any] = []
+
+    class Local:
+        init = 1
+
+    async def answer(_self: Any, request: Any, _timeout_s: float) -> Any:
+        asked.append(request)
+        return again if request == SOLO.probes.proof else warm
+
+    monkeypatch.setattr(serving.Serving, "_ask", answer)
+    service = replace(SOLO, warm_up=[replace(SOLO.probes.proof, body={"text": "warm"})])
+    reported = Report(service, [], tmp_path)
+    starts = serving.Serving(service, reported, "", members.Members(service, reported, b"", _never), Local())  # type: ignore[arg-type]
+    if problem is None:
+        asyncio.run(starts.warm_up())
+        assert reported.fields["state"] == "serving"
+        assert len(asked) == 1 + (not warm.ok and not warm.final)
+    else:
+        with pytest.raises(host.RankError, match=problem):
+            asyncio.run(starts.warm_up())

@@ -93,14 +93,17 @@ class Serving:
         return judge.LoadLook(time.monotonic(), total("lines"), total("read_bytes"), total("memory_bytes"))
 
     async def warm_up(self) -> None:
-        """Each request waited for and timed. One that is refused is the plan's mistake, not the model's."""
+        """Each request waited for and timed. One that is refused is the plan's mistake, not the model's, and one that
+        fails ends the start only where the first proof now fails, too: a template that takes no tools is no end."""
         taken = []
         for request in self._service.warm_up:
             began = time.monotonic()
             answer = await self._ask(request, self._service.limits.startup_limit_s)
             if not answer.ok and not answer.final:
-                raise RankError(f"a warm-up request was not answered: {answer.error}")
-            if answer.final:
+                again = await self._ask(self._probes.proof, _FIRST_ANSWER_S)
+                if not again.ok:
+                    raise RankError(f"a warm-up request was not answered: {answer.error}")
+            if not answer.ok:
                 self._report.note(f"a warm-up request was refused: {answer.error}")
             taken.append(round(time.monotonic() - began, 2))
             self._report.update(warm_up_s=taken)
