@@ -36,25 +36,25 @@ class ActionModule(OnController):
             hosts = [_from_file(Path(options["source"]).expanduser())]
         else:
             plan = options["plan"]
-            errors = [sentence(one) for one in plan["findings"] if one["severity"] == "error"]
+            errors = [sentence(finding) for finding in plan["findings"] if finding["severity"] == "error"]
             readings = {host: Reading.registered(variables["hostvars"], host) for host in options["hosts"]}
             hosts = _from_hosts(plan, readings)
             if not self._task.check_mode:
                 files = self._write(Path(options["folder"]), hosts)
-        for fault in (fault for one in hosts for fault in one.faults):
+        for fault in (fault for host in hosts for fault in host.faults):
             Display().vvv(fault.trace, host=fault.host or None)
         width = max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
         [text] = guarded("", "the text for this screen", lambda: [as_text(hosts, errors, files, width)])
         if isinstance(text, Fault):
             Display().vvv(text.trace)
             raise AnsibleActionFail(f"{text.part}: {text.why}")
-        stopped = [one.host for one in hosts if one.verdict in ("stops you", "could not look")]
+        stopped = [host.host for host in hosts if host.verdict in ("stops you", "could not look")]
         in_the_way = bool(stopped or errors)
         show(f"\n{text}\n" if in_the_way or not options["brief"] else f"  nothing is in the way on {_named(hosts)}")
         result = {
             "changed": False,
-            "verdicts": {one.host: one.verdict for one in hosts},
-            "findings": {one.host: [finding.as_dict() for finding in one.findings] for one in hosts},
+            "verdicts": {host.host: host.verdict for host in hosts},
+            "findings": {host.host: [finding.as_dict() for finding in host.findings] for host in hosts},
         }
         if in_the_way:
             what = f"{', '.join(stopped)} can't be converged as it is" if stopped else "the plan has errors"

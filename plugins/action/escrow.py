@@ -34,7 +34,7 @@ class ActionModule(OnController):
             for file in sorted(secret):
                 if file.exists() and not file.is_relative_to(folder):
                     warn(worded.warning("escrow-outside", str(file), folder=folder).sentence())
-            return self._kept(folder, named, [" ".join(one.split()[:2]) for one in options["recipients"]])
+            return self._kept(folder, named, [" ".join(recipient.split()[:2]) for recipient in options["recipients"]])
         except ValueError as problem:
             raise AnsibleActionFail(
                 worded.error("escrow", escrow.FILE, found=problem, folder=folder).sentence()
@@ -58,7 +58,7 @@ class ActionModule(OnController):
         if sealed and escrow.record(archive, files, recipients, of_key, sealed) == before:
             return {"changed": False, "files": sorted(files)}
         if not self._task.check_mode:
-            sealed = _age("--encrypt", *(word for one in recipients for word in ("-r", one)), stdin=archive)
+            sealed = _age("--encrypt", *(word for recipient in recipients for word in ("-r", recipient)), stdin=archive)
             now = escrow.record(archive, files, recipients, of_key, sealed)
             replace_file(file, sealed)
             replace_file(folder / escrow.RECORD, json.dumps(now, indent=1, sort_keys=True).encode() + b"\n")
@@ -67,7 +67,7 @@ class ActionModule(OnController):
     def _restored(self, folder: Path, named: set[str], identity: str) -> dict[str, Any]:
         if not (folder / escrow.FILE).exists():
             return {"changed": False, "files": []}
-        known = [str(path) for one in _IDENTITIES if (path := Path(one).expanduser()).exists()]
+        known = [str(path) for identity in _IDENTITIES if (path := Path(identity).expanduser()).exists()]
         words = [word for one in ([identity] if identity else known) for word in ("-i", one)]
         files = escrow.unpacked(_age("--decrypt", *words, stdin=(folder / escrow.FILE).read_bytes()), named)
         missing = {folder / name: content for name, content in files.items() if not (folder / name).exists()}

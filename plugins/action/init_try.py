@@ -45,7 +45,7 @@ class ActionModule(OnController):
         width = max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
         plan: Plan = options["plan"]
         show("\n".join(summary(plan["summary"], width)))
-        for finding in (one for one in plan["findings"] if one["severity"] == "warning"):
+        for finding in (finding for finding in plan["findings"] if finding["severity"] == "warning"):
             show(f"  to know: {sentence(finding)}")
         show(
             f"  changes there: a container with its unit, image and weights; notes and keys go into {options['folder']}"
@@ -72,7 +72,7 @@ def _decided(hosts: dict[str, Host], options: Options, folder: Path) -> dict[str
         raise AnsibleActionFail(
             f"no cable joins {' and '.join(hosts)}; nothing was changed; plug it in, or try one of them alone"
         )
-    running = [*(one.service for one in proposal.services.values()), *trying.of_inventories(hosts)]
+    running = [*(service.service for service in proposal.services.values()), *trying.of_inventories(hosts)]
     name = before or trying.name_for(running, inventory)
     for note in (*trying.running_words(running, inventory), *(proposal.notes if fabric else ())):
         show(f"  {note}")

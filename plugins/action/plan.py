@@ -177,7 +177,7 @@ def _taken(file: Path, hosts: Sequence[str]) -> dict[str, Any]:
             f"nothing was changed: {file} is the slice of {slice_['host']}, and this run is about {', '.join(hosts)}; "
             "gb10-pull.service on that host runs it; from a controller run site.yml without -e pulled [pull-host]"
         )
-    missing = [one for one in slice_["held"] if not Path(one["path"]).is_file()]
+    missing = [secret for secret in slice_["held"] if not Path(secret["path"]).is_file()]
     if missing:
         raise AnsibleActionFail(
             f"nothing was changed: {missing[0]['what']} is not in {missing[0]['path']}, and no slice holds secrets; "

@@ -12,7 +12,7 @@ from ..plugin_utils._secret_text import text_on_host
 class ActionModule(Documented):
     def act(self, options: dict[str, object], variables: dict[str, object]) -> dict[str, Any]:
         subject = next(subject for subject in SUBJECTS if subject.name == options["part"])
-        files = [one for one in subject.files(options["plan"]) if isinstance(one, Managed) and one.secret]
+        files = [file for file in subject.files(options["plan"]) if isinstance(file, Managed) and file.secret]
         # the plan stays here: the host needs the secrets alone
         arguments = {
             "part": options["part"],

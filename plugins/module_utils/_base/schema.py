@@ -86,7 +86,7 @@ def option(spec: Spec, **default: Any) -> Any:
 
 def options_of(kind: Any) -> dict[str, Spec]:
     """The specs of a dataclass's fields that have one."""
-    return {one.name: cast(Spec, one.metadata) for one in fields(kind) if one.metadata}
+    return {field_.name: cast(Spec, field_.metadata) for field_ in fields(kind) if field_.metadata}
 
 
 def check(spec: Spec, value: object, place: Place | str) -> tuple[Any, list[Finding]]:

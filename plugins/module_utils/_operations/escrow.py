@@ -53,8 +53,8 @@ def unpacked(archive: bytes, named: Collection[str]) -> dict[str, bytes]:
     """The files that an escrow may bring; all others are left out. ValueError for what is no archive."""
     try:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
-            members = [one for one in tar.getmembers() if one.isreg() and may_hold(one.name, named)]
-            return {one.name: stream.read() for one in members if (stream := tar.extractfile(one))}
+            members = [member for member in tar.getmembers() if member.isreg() and may_hold(member.name, named)]
+            return {member.name: stream.read() for member in members if (stream := tar.extractfile(member))}
     except tarfile.TarError as problem:
         raise ValueError(f"it holds no archive of files: {problem}") from None
 

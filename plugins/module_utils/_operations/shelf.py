@@ -106,8 +106,8 @@ def _speed(recipe: Recipe, plan: Plan | None) -> str:
     """What somebody measured of one request on so many hosts, with who it was; empty where nobody did."""
     hosts = len(plan["summary"][0]["hosts"]) if plan else min(recipe.data["host_counts"])
     measured = [
-        one for one in recipe.data["measured"]
-        if one["what"] == "decode" and one.get("requests") == 1 and one.get("hosts", 1) == hosts
+        measurement for measurement in recipe.data["measured"]
+        if measurement["what"] == "decode" and measurement.get("requests") == 1 and measurement.get("hosts", 1) == hosts
     ]  # fmt: skip
     status = recipe.data["status"]
     best = max(measured, key=lambda one: one["value"], default=None)

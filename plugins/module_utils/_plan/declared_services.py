@@ -75,7 +75,7 @@ def read_services(
         if not problems:
             service["model"] = named_model(service["model"])
         if problems:
-            findings += [_as_meant(one, named[name], hosts) for one in problems]
+            findings += [_as_meant(problem, named[name], hosts) for problem in problems]
             continue
         problems = [*_what(place, service), *_placement(place, service["hosts"], hosts), *_divided(place, service)]
         for replica, own in _replicas(name, service).items():

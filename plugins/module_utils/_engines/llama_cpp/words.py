@@ -22,7 +22,7 @@ def name_of(name: str) -> str:
     if option is None:
         return name
     defaults = default_layer("llama_cpp_flags").values
-    return next((one for one in option.names if one in defaults), option.names[0])
+    return next((name for name in option.names if name in defaults), option.names[0])
 
 
 def _read(words: Sequence[str]) -> Iterator[tuple[str, Any]]:

@@ -83,7 +83,7 @@ def import_recipe(source: object, name: str) -> tuple[RecipeData | None, list[Fi
     try:
         project, source = as_known(source)
     except FleetError as problem:
-        return None, [replace(one, at=Place(thing=name)) for one in problem.findings]
+        return None, [replace(finding, at=Place(thing=name)) for finding in problem.findings]
     if isinstance(text := source.get("command"), str):
         variables, command, before = read_script(text)
         env = source.get("env", {})

@@ -37,7 +37,7 @@ def made(
                 kept: dict[str, Any] = {"target": f"/overlays/{file}", "file": file, "sha256": _sum(text)}
                 kept |= {"reason": f"the recipe's mods/{mod} puts it into the image", "source": f"mods/{mod}"}
                 recipe["overlays"].append(kept)
-                if any(one.found.startswith(f"chat-template {file},") for one in findings):
+                if any(finding.found.startswith(f"chat-template {file},") for finding in findings):
                     recipe["flags"]["chat-template"] = f"/overlays/{file}"
                     done[f"chat-template {file},"] = "its file is an overlay"
             done[f"{mod} patches"] = "its files are overlays"

@@ -416,7 +416,7 @@ class Library:
             return None, [unreadable]
         named = data.get("files") if isinstance(data, Mapping) else None
         paths = [DOCKERFILE, *(str(item) for item in (named if isinstance(named, Mapping) else ()))]
-        texts = {one: text for one in paths if (text := self._text(f"{name}/{one}")) is not None}
+        texts = {path: text for path in paths if (text := self._text(f"{name}/{path}")) is not None}
         build, findings = read_build(name, data, texts, str(path.parent))
         arguments = build.data["arguments"].items() if build else ()
         where = Place(thing=str(path), option="arguments")

@@ -48,7 +48,7 @@ def carriers(links: Sequence[Mapping[str, Any]], address: str | None) -> list[st
 
     The one that has the address, and below a bridge, bond or VLAN what it is made of.
     """
-    found = [str(link["ifname"]) for link in links if address in [one["local"] for one in link["addr_info"]]]
+    found = [str(link["ifname"]) for link in links if address in [entry["local"] for entry in link["addr_info"]]]
     for name in found:  # grows while it is walked
         found += [
             str(link["ifname"])

@@ -36,15 +36,15 @@ def burn_in_order(plan: Plan, host: str, image: str, program: str) -> dict[str, 
     """`work`'s order for one minute. image: of the owner's choice, in place of those that the plan has here."""
     mine = plan["hosts"][host]
     order: dict[str, Any] = {"seconds": _SECONDS, "load": {}, "words": [], "program": program}
-    for name in (one["name"] for one in mine["services"]):
+    for name in (service["name"] for service in mine["services"]):
         service = plan["services"][name]
         kv = service["kv"]
         fitting = points(kv["context"], kv["max_concurrency"], _PROMPTS, _AT_ONCE, _ANSWER)
         if service["hosts"][0] == host and ENGINES[service["engine"]].spec.load and fitting:
             load = load_of(plan, name)
             order |= {"load": load, "words": words(load, fitting[-1], "{seed}")}
-    ranks = {one["name"]: one["container"]["name"] for one in mine["services"]}
-    return {**order, "ranks": ranks, "images": [image] if image else [one["reference"] for one in mine["images"]]}
+    ranks = {service["name"]: service["container"]["name"] for service in mine["services"]}
+    return {**order, "ranks": ranks, "images": [image] if image else [image["reference"] for image in mine["images"]]}
 
 
 def burn_in_verdict(

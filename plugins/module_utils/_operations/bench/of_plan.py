@@ -195,5 +195,5 @@ def compared(runs: Sequence[Mapping[str, Any]], paired: bool) -> list[Difference
     """The second run against the first. paired: both were measured in turns."""
     if len(runs) == 1:
         return []
-    first, second = (one["values"] for one in runs)
+    first, second = (run["values"] for run in runs)
     return differences(first, second, BETTER, paired)

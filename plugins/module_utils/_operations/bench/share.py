@@ -93,7 +93,7 @@ def against_recipe(run: Mapping[str, Any], measured: Sequence[Measured]) -> Iter
     for what in ("decode", "prefill"):
         mine = [
             line["value"]
-            for line in recipe_lines({**run, "points": [one for one in run["points"] if one["name"] in alone]})
+            for line in recipe_lines({**run, "points": [point for point in run["points"] if point["name"] in alone]})
             if line["what"] == what
         ]
         theirs = [

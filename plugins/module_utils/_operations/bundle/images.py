@@ -63,7 +63,7 @@ def fetch(wanted: Mapping[str, Any], architecture: str, target: Target, work: Pa
     small = {digest_of(content): content for content in (*documents, config, manifest)}
     for one, content in small.items():
         target.write(blob(one), content)
-    for layer in dict.fromkeys(one["digest"] for one in ours["layers"]):
+    for layer in dict.fromkeys(layer["digest"] for layer in ours["layers"]):
         _take(layer, blobs, target)
     parsed_config = json.loads(config)
     entry = {
@@ -72,7 +72,7 @@ def fetch(wanted: Mapping[str, Any], architecture: str, target: Target, work: Pa
         "identity": identity_from_config(parsed_config).digest,
         "manifest": digest_of(manifest),
         "documents": [*map(digest_of, (*documents, config))],
-        "layers": [one["digest"] for one in ours["layers"]],
+        "layers": [layer["digest"] for layer in ours["layers"]],
         "licence": ((parsed_config.get("config") or {}).get("Labels") or {}).get(_LICENCES),
         "origin": reference.at(digest),
     }

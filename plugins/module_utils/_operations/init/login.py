@@ -97,7 +97,7 @@ def problem(name: str, user: str, words: str) -> tuple[str, str] | None:
 
 def refused(name: str, user: str, words: str, line: Callable[[str], str]) -> Refused:
     """Why ssh did not let this account in, of what it printed. line: makes one harmless line of its words."""
-    last = [one for one in words.splitlines() if one.strip()]
+    last = [line for line in words.splitlines() if line.strip()]
     unknown = line(last[-1]) if last else "it answered what no Spark does"
     found, remedy = problem(name, user, words) or (unknown, f"see what ssh {user}@{name} answers")
     of_user = "; write -e user=NAME" if "called" in found else ""

@@ -347,7 +347,7 @@ def _endpoint(content: bytes) -> dict[str, Any]:
 def _inspected(run: Run, by: str, servers: Iterable[Process]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Containers and their images by their ids; neither where Docker, or Podman, does not answer."""
     try:
-        wanted = sorted({one.container for one in servers if one.container and one.by == by})
+        wanted = sorted({server.container for server in servers if server.container and server.by == by})
         found = json.loads(output(run, [*by.split(), "inspect", "--type", "container", *wanted])) if wanted else []
         images = sorted({item["Image"] for item in found})
         shown = json.loads(output(run, [*by.split(), "image", "inspect", *images])) if images else []

@@ -42,13 +42,13 @@ def of_inventories(hosts: Mapping[str, Host]) -> list[dict[str, Any]]:
 
 def port_for(running: Iterable[Service], inventory: str) -> int:
     """The first port on which nobody else answers there. running: what serves. inventory: of this try."""
-    taken = {one["port"] for one in running if one.get("inventory") != inventory}
+    taken = {service["port"] for service in running if service.get("inventory") != inventory}
     return next(port for port in _PORTS if port not in taken)
 
 
 def name_for(running: Iterable[Service], inventory: str) -> str:
     """What the service is called: a name that no other inventory has there."""
-    taken = {one.get("service") for one in running if one.get("inventory") != inventory}
+    taken = {service.get("service") for service in running if service.get("inventory") != inventory}
     names = itertools.chain([NAME], (f"try-{number}" for number in itertools.count(2)))
     return next(name for name in names if name not in taken)
 
@@ -163,7 +163,7 @@ def shortage(plan: Plan) -> str:
 
 def spoken(plan: Plan) -> float | None:
     """The tokens a second that others report of one request; the largest, None where nobody does."""
-    return max((speed for one in plan["services"].values() if (speed := reported_decode(one))), default=None)
+    return max((speed for service in plan["services"].values() if (speed := reported_decode(service))), default=None)
 
 
 def running_words(running: Iterable[Service], inventory: str) -> Iterator[str]:

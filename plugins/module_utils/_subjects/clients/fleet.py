@@ -48,7 +48,7 @@ class Clients(FleetPart):
         declared = self.gateway.declared
         assert declared is not None
         name = declared["name"]
-        known = [one for one in declared["addresses"] if is_address(one)]
+        known = [address for address in declared["addresses"] if is_address(address)]
         address = "" if is_address(name) else declared["address"] or next(iter(known), "")
         models = tuple(name for backend in self.gateway.offered for name in backend.names)
         return Way(f"{url(declared)}/v1", name, address, models)

@@ -348,8 +348,8 @@ def _cohere2_moe(text: Text, architecture: str) -> Model:
     than written."""
     model = _laguna(text, architecture)
     wider = [
-        replace(one, window=one.window + 1) if isinstance(one, Attention) and one.window else one
-        for one in model.layers
+        replace(layer, window=layer.window + 1) if isinstance(layer, Attention) and layer.window else layer
+        for layer in model.layers
     ]
     return replace(model, layers=tuple(wider))
 
@@ -473,7 +473,7 @@ def _qwen_sparse(text: Text, architecture: str) -> Model:
         # beside a key the ring keeps the positions of a model that takes images, three of 8 bytes
         open_bytes = 2 * (width + (12 if architecture.endswith("ForConditionalGeneration") else 0))
         pooled = Pooled(text.count("indexer_compress_ratio"), 2 * width, open_bytes, doubles=False)
-    layers = [replace(one, pooled=pooled) if isinstance(one, Attention) else one for one in model.layers]
+    layers = [replace(layer, pooled=pooled) if isinstance(layer, Attention) else layer for layer in model.layers]
     convolution = None
     if text.value("ple_layer_ids", {"type": "list", "max": 4096}, []):
         kept = (text.count("ple_conv_kernel_size") - 1) * text.count("ngram_size")
