@@ -26,6 +26,8 @@ from ..plugin_utils._screen import warn
 _MOST_BYTES = 1 << 20
 # A recipe lies at most so deep in its project, and a patch has some files.
 _MOST_ABOVE, _MOST_FILES = 4, 200
+# Its folder's name, which is none of a build's own files.
+_MOD = re.compile(r"(?!Dockerfile$|build\.yml$)\w[\w.-]*")
 
 
 class ActionModule(OnController):
@@ -75,7 +77,7 @@ def _mods(recipe: Path, text: str) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for short in (str(mod).rstrip("/").rpartition("/")[2] for mod in (named if isinstance(named, list) else ())):
         for folder in (above / "mods" / short for above in recipe.parents[:_MOST_ABOVE]):
-            if short in found or not re.fullmatch(r"\w[\w.-]*", short) or folder.is_symlink():
+            if short in found or not _MOD.fullmatch(short) or folder.is_symlink() or folder.parent.is_symlink():
                 continue
             paths = [path for path in islice(folder.rglob("*"), _MOST_FILES + 1) if not path.is_dir()]
             with contextlib.suppress(OSError, ValueError):

@@ -514,7 +514,7 @@ def taken(theirs: Path) -> api.Imported:
     return api.import_recipe(text, theirs.stem, recipe_import_action._mods(theirs, text))
 
 
-@pytest.mark.parametrize("kind", ["link", "folder-link", "huge", "binary", "name", "no-script", "outside"])
+@pytest.mark.parametrize("kind", ["link", "folder-link", "mods-link", "huge", "binary", "name", "no-script", "outside"])
 def test_mods_that_are_no_plain_texts_are_left_out(tmp_path: Path, kind: str) -> None:
     plain = {"run.sh": f"{MOD}cp a.json $WORKSPACE_DIR/a.json\n", "a.json": "{}"}
     theirs = with_mods(tmp_path / "theirs", {"one": plain})
@@ -525,6 +525,9 @@ def test_mods_that_are_no_plain_texts_are_left_out(tmp_path: Path, kind: str) ->
         case "folder-link":
             folder.rename(tmp_path / "elsewhere")
             folder.symlink_to(tmp_path / "elsewhere")
+        case "mods-link":  # git keeps a link of a project to anywhere on the controller
+            folder.parent.rename(tmp_path / "elsewhere")
+            folder.parent.symlink_to(tmp_path / "elsewhere")
         case "huge":
             (folder / "a.json").write_text("0" * (2 << 20))
         case "binary":
@@ -539,6 +542,12 @@ def test_mods_that_are_no_plain_texts_are_left_out(tmp_path: Path, kind: str) ->
     assert done["recipe"] is not None and not [name for name in done["files"] if name.startswith("overlays")]
     assert all(name.startswith("builds/small/") and ".." not in name for name in done["files"])
     assert bool(done["files"]) == (kind == "name")  # a step in an image, where it can do no harm
+
+
+@pytest.mark.parametrize("mod", ["Dockerfile", "build.yml"])
+def test_a_mod_is_no_file_of_a_builds_own(tmp_path: Path, mod: str) -> None:
+    theirs = with_mods(tmp_path / "theirs", {mod: {"run.sh": f"{MOD}patch -p1 -d / < a.patch\n", "a.patch": "+\n"}})
+    assert taken(theirs)["files"] == {}
 
 
 @pytest.mark.parametrize(
