@@ -31,7 +31,9 @@ DECLARATION = Path("group_vars", "all", "fleet.yml")
 # A host's task that changed something, as the callback prints it.
 CHANGED = re.compile(r"^changed: \[.*", re.MULTILINE)
 VERBOSE = ("-vvv", "--diff")
-LISTENED = "ss -Htln | awk '{print $4}' | grep -v -e ^127 -e '^\\[::1' | sed 's/.*://' | sort -u"
+# Once it has booted: on a busy machine systemd-resolved comes later than SSH.
+BOOTED = "systemctl is-system-running --wait > /dev/null"
+LISTENED = BOOTED + "; ss -Htln | awk '{print $4}' | grep -v -e ^127 -e '^\\[::1' | sed 's/.*://' | sort -u"
 # All characters that an API key may have besides letters and digits.
 ODD = "-._~+/="
 
