@@ -35,7 +35,7 @@ EXPORTER = textwrap.dedent("""\
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.end_headers()
             Hostile.asked += 1
-            text = SERIES if Hostile.asked % 2 else "".join(f"x{n}_{Hostile.asked} 1\\n" for n in range(250_000))
+            text = SERIES if Hostile.asked % 2 else "".join(f"node_x{n}_{Hostile.asked} 1\\n" for n in range(250_000))
             self.wfile.write(text.encode())
         def log_message(self, *words):
             pass
@@ -74,7 +74,7 @@ def test_from_the_lan(owner: Owner, plan: dict[str, Any], host: str) -> None:
     """Nobody but the monitoring host reaches the exporters, and its page is its own."""
     found = owner.fleet.lab("net", "--", sys.executable, "-c", SCAN, ADDRESSES[host])
     ports = {int(port) for port in found.stdout.split()}
-    assert ports == listed(owner, plan, host)
+    assert ports == listed(owner, plan, host) - {9090, 9093}  # on loopback alone
     assert ports.isdisjoint({9090, 9093, 9100})
 
 
