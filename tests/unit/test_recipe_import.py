@@ -307,6 +307,10 @@ def test_the_printed_lines_hold_where_the_collection_is_installed(tmp_path: Path
         command = [galaxy, "collection", *words, *(artifacts if words[0] == "install" else ())]
         done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+    there = installed / "ansible_collections" / "gb10" / "fleet"
+    folders = ("data", "extensions/eda", "meta", "playbooks", "plugins", "recipes", "roles")
+    files = (path.relative_to(source) for folder in folders for path in (source / folder).rglob("*") if path.is_file())
+    assert [str(file) for file in files if not (there / file).exists()] == []
     shutil.rmtree(source)
     site = mine / "inventories" / "site"
     site.mkdir(parents=True)

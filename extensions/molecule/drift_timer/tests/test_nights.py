@@ -173,3 +173,12 @@ def test_the_nights(control: Control) -> None:
 
     kept = control.run(f"ls {STATE}/artifacts").split()
     assert len(kept) == 2
+
+
+def test_a_page_is_drawn_for_who_types_it_and_over_no_file_of_his(control: Control) -> None:
+    typed = f"{PLAYBOOK} gb10.fleet.status -e page=/home/nvidia/fleet.html || :"
+    control.owner(typed)
+    assert "0 of 0 services answer" in control.run("cat /home/nvidia/fleet.html")
+    control.owner("echo mine > /home/nvidia/fleet.html")
+    assert "page: found /home/nvidia/fleet.html, which is no page of gb10.fleet" in control.owner(typed)
+    assert control.run("cat /home/nvidia/fleet.html") == "mine\n"
