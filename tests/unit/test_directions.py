@@ -57,6 +57,7 @@ INSIDE = {
     "_engines/recipes": f"{VLLM}/catalogue {VLLM}/text _engines",
     "_engines/speed": "_engines",
     "_engines/tracing": "_engines",
+    "_subjects/firewall": "_subjects/fabric",
     "_subjects/health": "_subjects/system",
     "_subjects/gateway": "_subjects/fleet _subjects/tls",
     "_subjects/clients": "_subjects/fleet _subjects/gateway _subjects/tls",

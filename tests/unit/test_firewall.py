@@ -112,8 +112,8 @@ def test_ssh_apis_and_neighbours_come_in_and_the_rest_is_dropped() -> None:
         'tcp dport 22 accept comment "SSH"',
         'tcp dport 2222 accept comment "SSH"',
         'tcp dport 8000 accept comment "the API of pair"',
-        'iifname "enp1s0f1np1" ip saddr 192.168.100.11 accept',
-        'iifname "enP2p1s0f1np1" ip saddr 192.168.101.11 accept',
+        'iifname { "enP2p1s0f1np1", "enp1s0f1np1" } ip saddr 192.168.100.11 accept',
+        'iifname { "enP2p1s0f1np1", "enp1s0f1np1" } ip saddr 192.168.101.11 accept',
         "ct state established,related accept",
     ):
         assert rule in closed

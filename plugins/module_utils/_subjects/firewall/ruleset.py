@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.slice import Meeting, Neighbour, Opening, Rules
+from ..fabric.hardware import HALVES, RAILS, rail
 
 TABLE = "inet gb10_fleet"
 # The bridge of Docker's first network, and those of others by their ids. An owner's own bridge may have any other name,
@@ -137,7 +138,12 @@ def _from_accounts(meetings: Sequence[Meeting], openings: Sequence[Opening]) -> 
 
 
 def _neighbour(neighbour: Neighbour) -> str:
-    here = f'iifname "{neighbour["interface"]}" ' if neighbour["interface"] else ""
+    """By both halves of a port: without arp_ignore, as others may keep a network, either answers for its twin."""
+    name = neighbour["interface"]
+    known = RAILS.get(name or "")
+    halves = sorted(rail(known.port, half).interface for half in HALVES) if known else filter(None, [name])
+    names = ", ".join(f'"{half}"' for half in halves)
+    here = f"iifname {{ {names} }} " if names else ""
     return f"        {here}ip saddr {neighbour['address']} accept"
 
 
