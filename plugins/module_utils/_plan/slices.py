@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from .._base import layout
 from .._base.gb10 import fact
-from .._base.managed import Managed
 from .._base.slice import (
     Api,
     NeededDisk,
@@ -19,7 +18,6 @@ from .._base.slice import (
     RetentionSlice,
     Slice,
     UnreadImage,
-    part_of,
 )
 from .._base.subject import SliceContext, with_defaults
 from .._engines.decided import Decided
@@ -27,11 +25,8 @@ from .._engines.declaration import DraftData, ModelData
 from .._engines.observed import image_key
 from .._engines.placed import Host, Placed
 from .._engines.ports import ranks_port
-from .._subjects.clients.subject import CLIENTS
 from .._subjects.fleet.subject import FleetPart
-from .._subjects.gateway.subject import GATEWAY
-from .._subjects.monitoring.subject import MONITORING
-from .._subjects.phoenix.subject import PHOENIX
+from .._subjects.made_secrets import made_secrets
 from .._subjects.registry import fleet_parts
 from .builds import builder
 
@@ -320,18 +315,3 @@ def _unique(entries: Iterable[Entry]) -> list[Entry]:
         if entry not in seen:
             seen.append(entry)
     return seen
-
-
-def made_secrets(parts: Slice) -> Iterator[NeededSecret]:
-    """``source`` on the controller, ``path`` on the host. parts: the slice, all but its ``needs``.
-
-    Certificates of the local CA are none: the same CA makes them again, and no client sees a difference.
-    """
-    gateway = parts["gateway"]
-    issued = {gateway["tls"][kind]["source"] for kind in ("certificate", "key")} if gateway else set()
-    if gateway and gateway["tls"]["ca"]:
-        yield {"source": gateway["tls"]["ca"], "path": parts["tls"]["path"], "service": "", "option": "fleet_gateway"}
-    for subject in (GATEWAY, CLIENTS, MONITORING, PHOENIX):
-        for file in subject.files(part_of(parts, subject.name)):
-            if isinstance(file, Managed) and file.source and file.source not in issued:
-                yield {"source": file.source, "path": file.path, "service": "", "option": f"fleet_{subject.name}"}

@@ -118,7 +118,10 @@ def head_request(facts: Facts, config: Mapping[str, object] | None) -> dict[str,
 def _reported(placed: Placed) -> str | None:
     """When somebody saw the recipe run, where the service changes nothing of its launch."""
     status, settings = placed.recipe["status"], placed.settings
-    own = [settings["flags"], settings["env"], settings["image"], settings["model"]]
+    of_recipe: Mapping[str, object] = dict(placed.recipe["model"])
+    # `model: org/name` that a recipe serves is no change of it
+    model = {key: value for key, value in settings["model"].items() if value != of_recipe.get(key)}
+    own = [settings["flags"], settings["env"], settings["image"], model]
     own += [placed.engine.spec.workload_flags(settings["workload"])]
     own += [host.own(placed.name, kind) for host in placed.hosts for kind in ("flags", "env")]
     seen = status["state"] in ("tested", "reported") and not any(own)

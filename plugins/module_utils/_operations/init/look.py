@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Looks around from the controller: files of this account, one multicast question, and logins that change nothing."""
 
+import contextlib
 import itertools
 import select
 import shlex
@@ -77,11 +78,16 @@ def _printed(command: Sequence[str]) -> str:
 
 
 def _ask(packets: Sequence[bytes]) -> Iterator[tuple[Record, str]]:
-    """What comes back within two seconds, with who sent it: asked from each address of this machine."""
+    """What comes back within two seconds, with who sent it: asked from each address of this machine, and after a second
+    once more, since neither questions nor answers are sent again by themselves (RFC 6762, 5.2)."""
     boxes = [box for address in own_addresses() if (box := _asked(packets, address))]
-    end, taken = time.monotonic() + _LISTEN_S, 0
+    end, taken, again = time.monotonic() + _LISTEN_S, 0, [*boxes]
     while boxes and taken < MOST_RECORDS and (left := end - time.monotonic()) > 0:
-        for box in select.select(boxes, [], [], left)[0]:
+        if left < _LISTEN_S / 2:
+            with contextlib.suppress(OSError):  # of an interface that went down meanwhile
+                _send(packets, again)
+            again.clear()
+        for box in select.select(boxes, [], [], max(left - _LISTEN_S / 2, 0) if again else left)[0]:
             packet, sender = box.recvfrom(9000)
             for record in records(packet):
                 taken += 1
@@ -96,8 +102,7 @@ def _asked(packets: Sequence[bytes], address: str) -> socket.socket | None:
     try:
         box.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 255)
         box.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(address))
-        for packet in packets:
-            box.sendto(packet, _MDNS)
+        _send(packets, [box])
     except OSError:
         box.close()
         return None
@@ -108,6 +113,12 @@ def own_addresses() -> list[str]:
     words = (_printed(["ip", "-o", "-4", "addr"]) or _printed(["ifconfig"])).split()
     found = [after.partition("/")[0] for word, after in itertools.pairwise(words) if word == "inet"]
     return [item for item in found if not item.startswith("127.")]
+
+
+def _send(packets: Sequence[bytes], boxes: Sequence[socket.socket]) -> None:
+    for box in boxes:
+        for packet in packets:
+            box.sendto(packet, _MDNS)
 
 
 # Logging in -------------------------------------------------------------------------------------------------------
