@@ -44,13 +44,14 @@ def last_night(folder: Path) -> Night | None:
 def page(
     plan: Plan, hosts: Sequence[str], status: Status, states: Mapping[str, State], night: Night | None, at: str
 ) -> str:
-    """The whole page. hosts: of this run. states: what was read of each that answered. at: the time of the run, for a
-    person."""
+    """The whole page, with the hosts that serve nothing, which status.yml does not read. hosts: of this run. states: what
+    was read of each that answered. at: the time of the run, for a person."""
     ranks: dict[str, list[dict[str, str]]] = {}
     for row, _seen in status.ranks:
         ranks.setdefault(row["service"], []).append(row)
     services = [_service(plan, name, rows) for name, rows in ranks.items()]
     down = sum(not service["serves"] for service in services)
+    idle = [host for host, of in plan["hosts"].items() if host not in hosts and not of["services"]]
     return rendered(
         "playbooks/templates/status.html.j2",
         mark=_OURS.decode(),
@@ -60,7 +61,8 @@ def page(
         is_well=not down and not status.problems,
         services=services,
         columns=_RANK,
-        hosts=[_host(plan, host, states.get(host), status, night) for host in hosts],
+        hosts=[_host(plan, host, states.get(host), status, night) for host in (*hosts, *idle)],
+        idle=idle,
         tables=[("Gateway", status.gateways), ("Clients", status.clients)],
         started=status.started,
         problems=status.problems,

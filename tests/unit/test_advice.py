@@ -38,7 +38,7 @@ WIDE = re.compile(
     r"Dashboard|(?i:cold start|power.?cycle|shut (?:it |this host |the machine )down|kexec|(?:switch|turn) \w+ off)"
 )
 JUDGES = re.compile(
-    r"restart-known-bad|doctor(?:\.yml)? .*(?:judges|lets it)|reboot does not help|\{_UNLESS\}|\{POWER_BOTH\}"
+    r"restart-known-bad|doctor(?:\.yml)? .*(?:judges|lets it)|reboot does not help|\{UNLESS\}|\{POWER_BOTH\}"
 )
 # Words that send nothing into its next boot, with why.
 KINDS = {
@@ -127,7 +127,7 @@ def unjudged(text: str) -> bool:
 
 
 def test_a_text_that_restarts_a_host_names_the_judgement_or_its_reason() -> None:
-    assert len(ADVISED) > 100
+    assert len(ADVISED) > 90
     assert [pair for pair in ADVISED if unjudged(pair[1])] == []
     for words in LISTED:
         assert any(words in text for _path, text in ADVISED), words

@@ -85,6 +85,13 @@ def test_a_host_that_does_not_answer_is_named() -> None:
     assert "✗ not read" in text and "titan: unreachable: no route" in text
 
 
+def test_a_host_that_serves_nothing_is_there_and_not_called_unread() -> None:
+    status = status_of(PLAN, [], {}, {})
+    text = page(PLAN, [], status, {}, NIGHT | {"hosts": {"spark-2": NIGHT["hosts"]["titan"]}}, "now")
+    assert text.count("serves nothing") == 2 and "not read" not in text and ">titan" not in text
+    assert "✗ 1 errors, 2 warnings, 0 hints" in text
+
+
 def test_the_parts_of_the_bar_lie_within_it() -> None:
     plan = copy.deepcopy(PLAN)
     plan["hosts"]["titan"]["services"][0]["memory_bytes"] = 500 * GIB
