@@ -44,8 +44,10 @@ def last_night(folder: Path) -> Night | None:
 def page(
     plan: Plan, hosts: Sequence[str], status: Status, states: Mapping[str, State], night: Night | None, at: str
 ) -> str:
-    """The whole page, with the hosts that serve nothing, which status.yml does not read. hosts: of this run. states: what
-    was read of each that answered. at: the time of the run, for a person."""
+    """The whole page, with the hosts that serve nothing, which status.yml does not read.
+
+    hosts: of this run. states: what was read of each that answered. at: the time of the run, for a person.
+    """
     ranks: dict[str, list[dict[str, str]]] = {}
     for row, _seen in status.ranks:
         ranks.setdefault(row["service"], []).append(row)
