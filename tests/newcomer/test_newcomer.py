@@ -42,9 +42,11 @@ PYTHON = ["--python-version", "3.13", "--implementation", "cp", "--abi", "cp313"
 TWO_NAMES = r"printf 'Host spark-3f1c spark-a208\n HostName titan\n' > ~/.ssh/config"
 
 # A host that answers for HOST.local and says that it offers SSH.
+# Not on the cables: a half would hear its twin there, and take that for another machine of the same name.
 ANSWERING = r"""cd /etc/systemd; mkdir -p resolved.conf.d dnssd
 printf '[Resolve]\nMulticastDNS=yes\n' > resolved.conf.d/lab.conf
 printf '[Service]\nName=%%H\nType=_ssh._tcp\nPort=22\n' > dnssd/ssh.dnssd
+for link in enp1s0f0np0 enP2p1s0f0np0 enp1s0f1np1 enP2p1s0f1np1; do resolvectl mdns $link no || :; done
 systemctl restart systemd-resolved && resolvectl mdns enP7s7 yes"""
 
 
