@@ -12,7 +12,7 @@ from typing import Any
 from ..._base.gb10 import fact
 from ..._engines.recipes.recipe import Library
 from ..._host.netplan.document import PATH as NETPLAN
-from ..._subjects.fabric.hardware import HALVES, RAILS, rail
+from ..._subjects.fabric.hardware import HALVES, RAILS, interfaces_of
 from ..._subjects.fabric.plan import plan_fabric
 from ..._subjects.fabric.spec import FABRIC, MTU
 from .adopt import Adopted, adopted
@@ -208,7 +208,7 @@ def _as_it_is(
 
 def _halves(hosts: Mapping[str, Host], port: Port) -> list[Any]:
     found = hosts[port[0]].reading["halves"]
-    return [found[name] for name in (rail(port[1], half).interface for half in HALVES) if name in found]
+    return [found[name] for name in interfaces_of(port[1]) if name in found]
 
 
 def _masters(hosts: Mapping[str, Host], port: Port) -> list[str]:

@@ -41,6 +41,11 @@ def rail(port: int, half: int) -> Rail:
 RAILS = {known.interface: known for known in (rail(port, half) for port in PORTS for half in HALVES)}
 
 
+def interfaces_of(port: int) -> list[str]:
+    """The interfaces of a port."""
+    return [rail(port, half).interface for half in HALVES]
+
+
 def where(host: str, interface: str) -> Place:
     """An interface as one finds it on the machine: host, port, half, name."""
     known = RAILS.get(interface)

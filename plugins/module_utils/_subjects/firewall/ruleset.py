@@ -9,7 +9,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.slice import Meeting, Neighbour, Opening, Rules
-from ..fabric.hardware import HALVES, RAILS, rail
+from ..fabric.hardware import RAILS, interfaces_of
 
 TABLE = "inet gb10_fleet"
 # The bridge of Docker's first network, and those of others by their ids. An owner's own bridge may have any other name,
@@ -141,8 +141,7 @@ def _neighbour(neighbour: Neighbour) -> str:
     """By both halves of a port: without arp_ignore, as others may keep a network, either answers for its twin."""
     name = neighbour["interface"]
     known = RAILS.get(name or "")
-    halves = sorted(rail(known.port, half).interface for half in HALVES) if known else filter(None, [name])
-    names = ", ".join(f'"{half}"' for half in halves)
+    names = ", ".join(f'"{half}"' for half in (sorted(interfaces_of(known.port)) if known else filter(None, [name])))
     here = f"iifname {{ {names} }} " if names else ""
     return f"        {here}ip saddr {neighbour['address']} accept"
 
