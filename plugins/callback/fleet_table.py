@@ -105,7 +105,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
                 self._leases[result.host.get_name()] = lease
         elif action == "gb10.fleet.host_info" and self._is_status and self._plan:
             host = result.host.get_name()
-            self._states[host] = result.result["state"]
+            if self._page:
+                self._states[host] = result.result["state"]
             self._machines[host], problems = machine_shown(self._plan, host, result.result["state"])
             self._frozen[host] = [*self._frozen.get(host, ()), *problems]
         elif action == "gb10.fleet.gateway_ready" and "answers" in result.result:
