@@ -67,7 +67,7 @@ class ActionModule(OnController):
     def _restored(self, folder: Path, named: set[str], identity: str) -> dict[str, Any]:
         if not (folder / escrow.FILE).exists():
             return {"changed": False, "files": []}
-        known = [str(path) for identity in _IDENTITIES if (path := Path(identity).expanduser()).exists()]
+        known = [str(path) for file in _IDENTITIES if (path := Path(file).expanduser()).exists()]
         words = [word for one in ([identity] if identity else known) for word in ("-i", one)]
         files = escrow.unpacked(_age("--decrypt", *words, stdin=(folder / escrow.FILE).read_bytes()), named)
         missing = {folder / name: content for name, content in files.items() if not (folder / name).exists()}

@@ -86,7 +86,7 @@ def option(spec: Spec, **default: Any) -> Any:
 
 def options_of(kind: Any) -> dict[str, Spec]:
     """The specs of a dataclass's fields that have one."""
-    return {field_.name: cast(Spec, field_.metadata) for field_ in fields(kind) if field_.metadata}
+    return {entry.name: cast(Spec, entry.metadata) for entry in fields(kind) if entry.metadata}
 
 
 def check(spec: Spec, value: object, place: Place | str) -> tuple[Any, list[Finding]]:

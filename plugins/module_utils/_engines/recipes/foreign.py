@@ -445,7 +445,7 @@ def _environment(
         place = f"{name}.env.{key}"
         if key in secrets(engine):
             findings.append(worded.warning("import-secret", place))
-        elif remedies := [remedy for name, remedy in planned_env(engine).items() if fnmatch(key, name)]:
+        elif remedies := [why for pattern, why in planned_env(engine).items() if fnmatch(key, pattern)]:
             found, remedy = f"{key} {text}", remedies[0].partition("; ")[2]
             findings.append(worded.hint("import-planned", place, found=found, remedy=remedy))
         elif "$" in text:

@@ -44,7 +44,7 @@ def burn_in_order(plan: Plan, host: str, image: str, program: str) -> dict[str, 
             load = load_of(plan, name)
             order |= {"load": load, "words": words(load, fitting[-1], "{seed}")}
     ranks = {service["name"]: service["container"]["name"] for service in mine["services"]}
-    return {**order, "ranks": ranks, "images": [image] if image else [image["reference"] for image in mine["images"]]}
+    return {**order, "ranks": ranks, "images": [image] if image else [stored["reference"] for stored in mine["images"]]}
 
 
 def burn_in_verdict(

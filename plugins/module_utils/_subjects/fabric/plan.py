@@ -130,7 +130,7 @@ def _interfaces(end: End, settings: FabricDeclared, addressed: Addressed) -> Ite
 def _speed(end: End, settings: FabricDeclared, segment: Segment) -> int | None:
     """What the owner wrote for this port or, of a cable, for its other end; None where the speed is read."""
     ends = [end, *(segment.ends if segment.kind == "cable" else ())]
-    return next((settings["speeds"][str(end)] * 1000 for end in ends if str(end) in settings["speeds"]), None)
+    return next((settings["speeds"][str(side)] * 1000 for side in ends if str(side) in settings["speeds"]), None)
 
 
 def _identity(end: End, settings: FabricDeclared, addressed: Addressed, half: int | None) -> Identity:
