@@ -24,12 +24,14 @@ OWNS = f"{_FOLDER}/**"  # another release has other modules
 # All that the server and what starts it import of this collection: a test holds the list equal to what they load.
 MODULES: tuple[str, ...] = data_table("peer_modules")
 _SERVE = f"{_FOLDER}/serve"
+_INTERPRETER = "#!/usr/bin/env -S python3 -IB\n"
 
 
 def _starting(module: str, arguments: str, started_by: str) -> str:
     """A program that runs a module's `main`."""
     words = {"folder": _FOLDER, "package": _PACKAGE.replace("/", "."), "module": module}
-    return text_of("peer_start.txt", **words, arguments=arguments, started_by=started_by)
+    # The text has no first line of a program: ansible-test refuses that in a file that is none.
+    return _INTERPRETER + text_of("peer_start.txt", **words, arguments=arguments, started_by=started_by)
 
 
 def program_files() -> Files:
