@@ -26,7 +26,10 @@ class ActionModule(OnController):
         backend = next((row["services"][0] for row in offered if services[0] in row["services"]), None)
         order = steps(replicas, backend)
         show(page(replicas, order))
-        shared = {replica.service: {"definition": replica.wanted, "hosts": replica.hosts} for replica in replicas}
+        shared = {
+            replica.service: {"definition": replica.wanted, "start": replica.start, "hosts": replica.hosts}
+            for replica in replicas
+        }
         return result | {"steps": [asdict(step) for step in order], "replicas": shared}
 
 

@@ -35,6 +35,7 @@ def replica(name: str, **changes: Any) -> Replica:
     facts: dict[str, Any] = {
         "hosts": [f"host-{name}"],
         "wanted": "new",
+        "start": "its start",
         "found": {f"host-{name}": "old"},
         "unproved": False,
         "serves": True,

@@ -112,7 +112,7 @@ def step(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = [{"name": "chat", "rank": 0, "files": {}, "container": {"image": "i"}}]
     moves = {"service": "chat", "hosts": ["a"], "holds": None, "serves": True}
     given = {"services_step": moves, "services_plan": plan, "services_supervisor": {"files": {}}}
-    given["services_replicas"] = {"chat": {"definition": "d", "hosts": ["a"]}}
+    given["services_replicas"] = {"chat": {"start": "s", "definition": "d", "hosts": ["a"]}}
     given |= {"services_slice": {}, "services_observed": "", "services_least_speed": 0.7}
     tasks = {"ansible.builtin.include_role": {"name": "gb10.fleet.services", "tasks_from": "rollout_step"}}
     play = {"hosts": "a", "gather_facts": False, "tasks": [{"name": "Step", **tasks}], "vars": given}

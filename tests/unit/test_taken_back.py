@@ -22,8 +22,8 @@ from drift_fleet import planned, readings
 PLAN = planned()
 AT = "2026-11-26 11:58 UTC"
 REPLICAS: Any = {
-    "chat-a": {"definition": "a" * 64, "hosts": ["titan"]},
-    "chat-b": {"definition": "b" * 64, "hosts": ["titan", "spark-2"]},
+    "chat-a": {"definition": "a" * 64, "start": "s" * 64, "hosts": ["titan"]},
+    "chat-b": {"definition": "b" * 64, "start": "s" * 64, "hosts": ["titan", "spark-2"]},
 }
 
 
@@ -35,7 +35,8 @@ def test_each_host_of_each_replica_keeps_it() -> None:
     }
     content = found["spark-2"][layout.taken_back("chat-b")]["content"]
     record = json.loads(content)
-    assert (record["definition"], record["of"], record["at"]) == ("b" * 64, "chat-a", AT)
+    assert (record["definition"], record["start"]) == ("b" * 64, "s" * 64)
+    assert (record["of"], record["at"]) == ("chat-a", AT)
     assert record["why"].startswith("the image starts no engine?[2J") and len(record["why"]) == 600
     assert forgotten(["chat-a"]) == {layout.taken_back("chat-a"): {"mode": "0600", "content": None}}
 
@@ -44,6 +45,7 @@ def test_each_host_of_each_replica_keeps_it() -> None:
     ("content", "known"),
     [
         (json.dumps({"definition": "a", "of": "x", "at": AT, "why": "w"}), True),
+        (json.dumps({"definition": "a", "start": "s", "of": "x", "at": AT, "why": "w"}), True),
         ("", False),
         ("[]", False),
         ('{"definition": "a"}', False),
@@ -98,6 +100,9 @@ def test_a_run_refuses_it_unless_it_is_asked_for() -> None:
     assert refused(service["name"]) == []
     states, _service = _site("another")
     assert not refused(), "the declaration has changed"
+    [unit] = (unit for unit in states["titan"]["our_units"] if "taken_back" in unit)
+    unit["taken_back"]["start"] = service["start"]
+    assert len(refused()) == 1, "another release of ours gives the same start another definition"
 
 
 def test_a_drift_check_has_one_difference_for_it() -> None:

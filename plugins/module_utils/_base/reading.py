@@ -292,9 +292,10 @@ class Deep(TypedDict):
 
 
 class TakenBack(TypedDict):
-    """A definition that did not prove itself. of: the replica that showed it."""
+    """A definition that did not prove itself. start: `ServiceSlice.start`. of: the replica that showed it."""
 
     definition: _Line
+    start: NotRequired[_Line]
     of: _Line
     at: _Line
     why: _Line

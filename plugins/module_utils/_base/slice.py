@@ -468,7 +468,7 @@ class Proof(TypedDict):
 
 class ServiceSlice(TypedDict):
     """A service in one host's slice: `_plan.service_slice.service_slice`. supervisor: what its rank file says, which
-    `_on_host.rank.service.from_plan` reads."""
+    `_on_host.rank.service.from_plan` reads. start: a hash of what its engine is started with."""
 
     name: str
     engine: str
@@ -477,6 +477,7 @@ class ServiceSlice(TypedDict):
     ranks: int
     hosts: list[str]
     definition: str
+    start: str
     container: ContainerEntry
     exec: Sequence[str] | None
     flags: dict[str, Any]

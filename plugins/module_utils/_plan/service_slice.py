@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``hosts.<host>.services``: each service that has a rank on the host, as roles, status, proof and drift take it."""
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -45,6 +46,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> ServiceSlice:
         "ranks": len(service.ranks),
         "hosts": [host.name for host in placed.hosts],
         "definition": rank.supervisor.definition,
+        "start": _start(service),
         "container": rank.container,
         "exec": rank.exec,
         "flags": {name: value for name, value in rank.flags.items() if value is not None},
@@ -63,6 +65,14 @@ def service_slice(service: Decided, host: str, inventory: str) -> ServiceSlice:
         "memory_floor_bytes": gib(fact("memory", "floor_gib")),
         "proof": _proof(service, host, inventory) if is_head else None,
     }
+
+
+def _start(service: Decided) -> str:
+    """A hash of what the engine is started with, which another release of this collection keeps."""
+    placed = service.placed
+    ranks = [[rank.container, rank.exec] for rank in service.ranks]
+    text = json.dumps([ranks, placed.overlays.files, placed.image["digest"]], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _files(placed: Placed, rank: Rank, inventory: str) -> Files:

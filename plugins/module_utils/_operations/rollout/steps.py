@@ -20,8 +20,8 @@ _ENDPOINT = ("url", "model", "key_file", "certificate")
 class Replica:
     """One service of those that share a model's requests.
 
-    hosts: of its ranks, head first. wanted: the plan's definition; found: that of each host, None where it has none.
-    unproved: a rollout that was cut off changed it.
+    hosts: of its ranks, head first. wanted, start: the plan's definition and start; found: the definition of each
+    host, None where it has none. unproved: a rollout that was cut off changed it.
     serves: its head answers. endpoint: of the head, as it is and as it is planned; None where it isn't known.
     start_s: what its last or a measured start took; limit_s: what one may take.
     """
@@ -29,6 +29,7 @@ class Replica:
     service: str
     hosts: Sequence[str]
     wanted: str
+    start: str
     found: Mapping[str, str | None]
     unproved: bool
     serves: bool
@@ -136,6 +137,7 @@ def _replica(plan: Plan, name: str, ranks: Mapping[str, Sequence[Mapping[str, An
         service=name,
         hosts=hosts,
         wanted=planned["definition"],
+        start=planned["start"],
         found={host: rank["definition"] if rank else None for host, rank in here.items()},
         unproved=any(rank["unproved"] for rank in here.values() if rank),
         serves=head.get("health") == _SERVING,

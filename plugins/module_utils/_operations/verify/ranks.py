@@ -9,7 +9,7 @@ from ..._base.findings import Finding, host_warning
 from ..._base.place import Place
 from ..._base.received import one_line
 from ..._base.sizes import size
-from ..._subjects.services.taken_back import words
+from ..._subjects.services.taken_back import counts, words
 from .service import DOCKER, changed_by, silence
 
 SERVING, _STOPPED, _FROZEN = "serving", "stopped", "frozen"
@@ -83,7 +83,7 @@ def _of_rank(rank: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _other(rank: Mapping[str, Any], place: Place) -> Finding:
     """A rank that goes by something else than the plan."""
-    if (back := rank["taken_back"]) and back["definition"] == rank["wanted"]:
+    if (back := rank["taken_back"]) and counts(back, rank["wanted"], rank["start"]):
         return host_warning("rank-taken-back", place, **words(rank["service"], back))
     return worded.host_warning("rank-other", place, service=rank["service"])
 

@@ -203,6 +203,7 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
             "unproved": Path(layout.way_back_index(service["name"])).exists(),
             "taken_back": read_taken_back(service["name"]),
             "wanted": service["definition"],
+            "start": service["start"],
             "memory": memory,
             "starts": read_kept(service["proof"]["starts"]["path"]) if service.get("proof") else [],
             "docker": docker,

@@ -128,7 +128,8 @@ def read_last_run(path: Path = Path(layout.LAST_RUN)) -> dict[str, str]:
 def _parsed(content: bytes) -> TakenBack:
     found = json.loads(content)
     definition, of, at, why = (str(found[key]) for key in ("definition", "of", "at", "why"))
-    return {"definition": definition, "of": of, "at": at, "why": why}
+    record: TakenBack = {"definition": definition, "of": of, "at": at, "why": why}
+    return {**record, "start": str(found["start"])} if "start" in found else record
 
 
 def _taken_back(service: str, services: Path) -> dict[str, Any]:

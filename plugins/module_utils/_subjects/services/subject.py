@@ -31,7 +31,7 @@ from ..._engines.tracing.declared import headers_text
 from ..._host.joins.services import reads_model
 from .reading import READS
 from .supervisors import program
-from .taken_back import words
+from .taken_back import counts, words
 from .undeclared import FOREIGN, Undeclared, undeclared
 
 SSH_PORT = 22
@@ -95,8 +95,12 @@ def _differences(view: DriftContext) -> Differences:
 def taken_back(slice_: Slice, state: State) -> dict[str, TakenBack]:
     """The services of a host whose planned definition a rollout has taken back, and which go by another one."""
     kept = {unit["unit"]: unit.get("taken_back") for unit in state.get("our_units") or ()}
-    found = {one["name"]: (kept.get(layout.unit(one["name"])), one["definition"]) for one in slice_["services"]}
-    return {name: record for name, (record, wanted) in found.items() if record and record["definition"] == wanted}
+    found = {one["name"]: (kept.get(layout.unit(one["name"])), one) for one in slice_["services"]}
+    return {
+        name: record
+        for name, (record, wanted) in found.items()
+        if record and counts(record, wanted["definition"], wanted.get("start"))  # a file of the doctor may lack it
+    }
 
 
 def _containers(view: DriftContext) -> Differences:

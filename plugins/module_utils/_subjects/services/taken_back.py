@@ -20,6 +20,7 @@ class Shared(TypedDict):
     """One of the services that share a declaration."""
 
     definition: str
+    start: str
     hosts: Sequence[str]
 
 
@@ -27,7 +28,9 @@ def kept(replicas: Mapping[str, Shared], of: str, why: str, at: str) -> dict[str
     """By host the files that say so. replicas: services of one declaration; of: the one that did not prove itself."""
     found: dict[str, Files] = {}
     for service, shared in replicas.items():
-        record = TakenBack(definition=shared["definition"], of=of, at=at, why=one_line(why, _WHY))
+        record = TakenBack(
+            definition=shared["definition"], start=shared["start"], of=of, at=at, why=one_line(why, _WHY)
+        )
         content = json.dumps(record, sort_keys=True) + "\n"
         for host in shared["hosts"]:
             found[host] = found.get(host, {}) | {layout.taken_back(service): {"mode": "0600", "content": content}}
@@ -37,6 +40,11 @@ def kept(replicas: Mapping[str, Shared], of: str, why: str, at: str) -> dict[str
 def forgotten(services: Iterable[str]) -> dict[str, dict[str, str | None]]:
     """The files that `gb10.fleet.host_files` removes for it."""
     return {layout.taken_back(service): {"mode": "0600", "content": None} for service in services}
+
+
+def counts(record: TakenBack, definition: str, start: str | None) -> bool:
+    """Whether it is about what is planned now: another release gives the same start another definition."""
+    return record["definition"] == definition or record.get("start", "") == start
 
 
 def words(service: str, record: TakenBack) -> dict[str, str]:
