@@ -56,7 +56,7 @@ def calls(text: str, file: str) -> Iterator[WordedCall]:
             continue
         differs = builder.attr == "differs"
         if differs or ast.unparse(builder.value) == "worded":
-            at = 1 if differs or builder.attr == "finding" else 0
+            at = 1 if differs or builder.attr in ("finding", "catalogued") else 0
             row = node.args[at] if len(node.args) > at else None
             key = row.value if isinstance(row, ast.Constant) and isinstance(row.value, str) else ""
             given = {keyword.arg or "**" for keyword in node.keywords} - (

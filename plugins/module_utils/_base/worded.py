@@ -49,7 +49,9 @@ error, warning, hint = partial(finding, "error"), partial(finding, "warning"), p
 host_error, host_warning = partial(error, kind="host"), partial(warning, kind="host")
 fabric_error, fabric_warning, fabric_hint = (partial(build, kind="fabric") for build in (error, warning, hint))
 memory_error, memory_warning, memory_hint = (partial(build, kind="memory") for build in (error, warning, hint))
-catalogue_error, catalogue_warning, catalogue_hint = (partial(one, kind="catalogue") for one in (error, warning, hint))
+catalogued = partial(finding, kind="catalogue")
+catalogue_error, catalogue_warning = partial(catalogued, "error"), partial(catalogued, "warning")
+catalogue_hint = partial(catalogued, "hint")
 
 
 def refusal(row: str, place: Place | str, /, **values: object) -> FleetError:

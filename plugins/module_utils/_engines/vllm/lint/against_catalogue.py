@@ -15,7 +15,7 @@ from ..catalogue.version import Range, parse_range
 from ..text.command import MODULE, Command, Given, Words
 from ..text.values import variable_expects
 from .option_values import value_findings
-from .wording import CatalogueView, cut, error, history, judged, meant, option_meant, warning
+from .wording import CatalogueView, cut, history, judged, meant, option_meant
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,7 @@ def _catalogue_findings(
 
 def _no_model(command: Command) -> Iterator[Finding]:
     if command.model is None and not command.has("--config"):
-        remedy, reason = "write the model as the first word", "vLLM serves Qwen/Qwen3-0.6B then"
-        yield error("catalogue-no-model", argv(), found="no model", expected="a model", remedy=remedy, reason=reason)
+        yield worded.catalogue_error("catalogue-no-model", argv())
 
 
 def _module_words(view: CatalogueView, command: Command) -> Iterator[Finding]:
@@ -112,10 +111,7 @@ def _module_words(view: CatalogueView, command: Command) -> Iterator[Finding]:
         found, reason = f'"{cut(command.positional[0])}" as a word', "the module parses the word and doesn't use it"
         yield worded.catalogue_error("catalogue-model-word/module-words", argv(), found=found, reason=reason)
     if view.since("0.29.0"):
-        remedy = "write vllm serve MODEL"
-        yield warning(
-            "catalogue-deprecated-entry", argv(), found=MODULE, expected="vllm serve", remedy=remedy, source=view.source
-        )
+        yield worded.catalogue_warning("catalogue-deprecated-entry", argv(), found=MODULE, version=view.version)
 
 
 def _model_words(view: CatalogueView, words: Words, command: Command) -> Iterator[Finding]:
@@ -159,8 +155,8 @@ def _spelling(view: CatalogueView, given: Given, option: Option) -> Iterator[Fin
         remedy = f'write "{option.name if given.on else option.negations[0]}"'
         yield worded.catalogue_warning("catalogue-abbreviated-option", place, expected=option.name, remedy=remedy)
     if option.deprecated:
-        remedy = "see the release's own words"
-        yield warning("catalogue-deprecated-option", place, found=option.deprecated, remedy=remedy, source=view.source)
+        found = option.deprecated
+        yield worded.catalogue_warning("catalogue-deprecated-option", place, found=found, version=view.version)
     if given.surplus is not None:
         wanted = f"{option.name} alone" + (f", or {option.negations[0]}" if option.negations else "")
         found = f"={cut(given.surplus)}"
@@ -180,15 +176,14 @@ def _unknown_option(view: CatalogueView, given: Given) -> Finding:
         name = positive[0].name
         return worded.catalogue_error("catalogue-not-negatable", place, expected=name, name=name)
     known = view.catalogue.option_range(given.spelling)
-    return judged(
-        rule="catalogue-unknown-option",
-        severity=view.weight(known),
-        place=place,
+    return worded.catalogued(
+        view.weight(known),
+        "catalogue-unknown-option/release",
+        place,
         found=history("option", known),
-        expected=f"an option of vLLM {view.release.version}",
+        version=view.version,
         remedy=view.gone(known) or _kept(option_meant(given.spelling, view.release.spellings), own=view.own),
         reason="vLLM refuses the whole command" if view.own else "unless this image's own build adds it",
-        source=view.source,
     )
 
 
@@ -197,29 +192,24 @@ def _variable(view: CatalogueView, name: str, value: str) -> Iterator[Finding]:
     place = variable_of(cut(name))
     if variable is None:
         known = view.catalogue.variable_range(name)
-        yield judged(
-            rule="catalogue-unknown-variable",
-            severity="error" if view.own else "warning",
-            place=place,
-            found=history("variable", known),
-            expected=f"a variable of vLLM {view.release.version}",
-            remedy=view.gone(known) or _meant(name, view.release.variables, own=view.own),
-            reason="vLLM ignores it: without a word before 0.17.0, with one log line since",
-            source=view.source,
+        found = history("variable", known)
+        remedy = view.gone(known) or _meant(name, view.release.variables, own=view.own)
+        yield worded.catalogued(
+            view.weight(known),
+            "catalogue-unknown-variable/release",
+            place,
+            found=found,
+            remedy=remedy,
+            version=view.version,
         )
         return
     if variable.deprecated:
-        yield warning("catalogue-deprecated-variable", place, found=variable.deprecated, source=view.source)
-    expected = variable_expects(variable, value)
-    if expected:
-        yield judged(
-            rule="catalogue-wrong-value",
-            severity=view.weight(None),
-            place=place,
-            found=f'"{cut(value)}"',
-            expected=expected,
-            remedy="correct the value",
-            source=view.source,
+        words = variable.deprecated
+        yield judged("warning", "catalogue-deprecated-variable", place, found=words, source=view.source)
+    if expected := variable_expects(variable, value):
+        found, weight = f'"{cut(value)}"', view.weight(None)
+        yield worded.catalogued(
+            weight, "catalogue-wrong-value/variable", place, found=found, expected=expected, version=view.version
         )
 
 
@@ -227,7 +217,7 @@ def _meant(name: str, known: Iterable[str], *, own: bool) -> str:
     return _kept(meant(name, known), own=own)
 
 
-def _kept(remedy: str, *, own: bool = False) -> str:
+def _kept(remedy: str, *, own: bool) -> str:
     """What to write instead of a name. One that resembles none may be that of a build of others."""
     return remedy if own or remedy != "drop it" else "keep it if this image's build reads it; if not, drop it"
 
@@ -247,27 +237,15 @@ def _never_known(
 ) -> Iterator[Finding]:
     for given in command.given:
         if given.option is None and not given.ambiguous and catalogue.option_range(given.spelling) is None:
-            remedy = option_meant(given.spelling, catalogue.newest.spellings)
-            found, expected = history("option", None), "an option of vLLM"
-            yield judged(
-                rule="catalogue-unknown-option",
-                severity=severity,
-                place=_place(given),
-                found=found,
-                expected=expected,
-                remedy=remedy if severity == "error" else _kept(remedy),
-                reason="vLLM refuses it" if severity == "error" else "unless this image's own build adds it",
+            found = history("option", None)
+            remedy = _kept(option_meant(given.spelling, catalogue.newest.spellings), own=severity == "error")
+            reason = "vLLM refuses it" if severity == "error" else "unless this image's own build adds it"
+            yield worded.catalogued(
+                severity, "catalogue-unknown-option/ever", _place(given), found=found, remedy=remedy, reason=reason
             )
     for name in env:
         if name.startswith("VLLM_") and catalogue.variable_range(name) is None:
+            found = history("variable", None)
             remedy = _meant(name, catalogue.newest.variables, own=severity == "error")
-            found, expected = history("variable", None), "a variable of vLLM"
-            yield judged(
-                rule="catalogue-unknown-variable",
-                severity=severity,
-                place=variable_of(cut(name)),
-                found=found,
-                expected=expected,
-                remedy=remedy,
-                reason="vLLM ignores it, unless this image's own build reads it",
-            )
+            place = variable_of(cut(name))
+            yield worded.catalogued(severity, "catalogue-unknown-variable/ever", place, found=found, remedy=remedy)

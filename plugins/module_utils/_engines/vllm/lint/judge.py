@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ...._base import worded
 from ...._base.findings import Finding, ordered, uncovered
 from ...._base.place import Place
 from ...._base.proofs import proofs, proven
@@ -18,7 +19,7 @@ from ..rules.launch import Launch
 from ..text.command import Words, read_command
 from .against_catalogue import catalogue_findings, misleading, never_known
 from .request import Request, read_request
-from .wording import CatalogueView, warning
+from .wording import CatalogueView
 
 # What a report of the same launch can contradict; what a host has is not in it.
 _OF_LAUNCH = ("combination", "catalogue")
@@ -117,6 +118,4 @@ def _unused(silence: Mapping[str, str]) -> Iterator[Finding]:
     for identity in silence:
         known = identity in RULES or identity in {row.id for row in misleading()}
         if not known and not identity.startswith(("catalogue-", "schema-", "lint-")):
-            place, remedy = f"silence.{identity[:80]}", "docs/reference/rules.md lists them"
-            found, expected = "no rule of that id", "the id of a finding"
-            yield warning("lint-silence", place, found=found, expected=expected, remedy=remedy)
+            yield worded.catalogue_warning("lint-silence", f"silence.{identity[:80]}")

@@ -28,7 +28,7 @@ def value_findings(view: CatalogueView, given: Given, option: Option, command: C
     """What is wrong with the values of one option."""
     place = argv(cut(given.spelling) + (f".{cut(given.path)}" if given.path else ""))
     if given.path and option.type not in _JSON:
-        yield worded.catalogue_error("catalogue-unknown-key", place, option=option.name)
+        yield worded.catalogue_error("catalogue-unknown-key/path", place, option=option.name)
     elif given.path:
         yield from _keys(view, option, [given.path.split(".")[0].rstrip("+")], place)
     else:
@@ -57,15 +57,8 @@ def _wrong(view: CatalogueView, option: Option, value: str, expected: str, place
     remedy = "quote it for the shell as '{...}'" if expected == "JSON" else "correct the value"
     if option.choices:
         remedy = meant(value, option.choices)
-    return judged(
-        rule="catalogue-wrong-value",
-        severity=view.weight(known),
-        place=place,
-        found=found,
-        expected=cut(expected, 400),
-        remedy=remedy,
-        source=view.source,
-    )
+    weight, rule, expected = view.weight(known), "catalogue-wrong-value", cut(expected, 400)
+    return judged(weight, rule, place, found=found, expected=expected, remedy=remedy, source=view.source)
 
 
 def _keys(view: CatalogueView, option: Option, keys: Iterable[str], place: Place) -> Iterator[Finding]:
@@ -77,15 +70,14 @@ def _keys(view: CatalogueView, option: Option, keys: Iterable[str], place: Place
     for key in keys if known else ():
         if key not in known:
             severity: Severity = "error" if strict and view.own else "warning"
-            yield judged(
-                rule="catalogue-unknown-key",
-                severity=severity,
-                place=place,
-                found=f'key "{cut(key)}"',
-                expected=f"a key that vLLM {view.release.version} knows",
+            yield worded.catalogued(
+                severity,
+                "catalogue-unknown-key/json",
+                place,
+                key=cut(key),
+                version=view.version,
                 remedy=meant(key, known),
                 reason=reason,
-                source=view.source,
             )
 
 
@@ -109,13 +101,8 @@ def _unknown(
         remedy = view.gone(elsewhere)
     elif plugin:
         remedy = f"give its file with {plugin}, or {remedy}"
-    return judged(
-        rule="catalogue-unknown-name",
-        severity="error" if view.own else "warning",
-        place=place,
-        found=f'"{cut(value)}": ' + history("name", elsewhere),
-        expected=f"a {registry.lstrip('-').replace('_', ' ')} of vLLM {view.release.version}",
-        remedy=remedy,
-        reason="found out only after the model's configuration is read",
-        source=view.source,
+    found, kind = f'"{cut(value)}": ' + history("name", elsewhere), registry.lstrip("-").replace("_", " ")
+    weight, version = view.weight(elsewhere), view.version
+    return worded.catalogued(
+        weight, "catalogue-unknown-name", place, found=found, name=kind, version=version, remedy=remedy
     )

@@ -17,7 +17,6 @@ from ..rules.launch import Group, Host, Launch, Service
 from ..text.command import SHELLS, find_vllm, read_command
 from ..text.docker_command import Bind, split_docker_command
 from ..text.image_facts import FAMILIES, Image, image_of
-from .wording import error, warning
 
 MOST_WORDS = 2000
 # What is known beside the command and its model, by the key that has it.
@@ -57,11 +56,7 @@ def read_request(written: object, catalogue: Catalogue) -> tuple[Request | None,
     findings += problems
     words = {**docker, **{key: value for key, value in parts.items() if value is not None}}
     if not {"argv", "command", "env"} & set(checked):
-        findings.append(
-            _problem(
-                "argv", found="missing", expected="the words that vLLM gets", remedy="write argv, or a docker command"
-            )
-        )
+        findings.append(worded.error("lint-input/argv", Place(variable="lint", option="argv")))
     image = _image(words.get("image"))
     version = words.get("vllm_version") or (image.vllm if image else None)
     releases, notes = _releases(version, words.get("catalogue"), catalogue)
@@ -80,10 +75,6 @@ def _is_invalid(key: str, findings: Sequence[Finding]) -> bool:
 
 def _as_catalogue(findings: Sequence[Finding]) -> list[Finding]:
     return [replace(finding, kind="catalogue") for finding in findings]
-
-
-def _problem(place: str, *, found: str, expected: str, remedy: str) -> Finding:
-    return error("lint-input", Place(variable="lint", option=place), found=found, expected=expected, remedy=remedy)
 
 
 def _docker(command: Any) -> tuple[dict[str, Any], list[Finding]]:
@@ -166,9 +157,11 @@ def _releases(version: str | None, own: object, catalogue: Catalogue) -> tuple[t
     newest, oldest = parse(catalogue.releases[-1]), parse(catalogue.releases[0])
     notes = []
     if newest is not None and build.release > newest.release:
-        notes = [_distance(build.text, "newer-version", releases, "newer than")]
+        nearest = releases[0].version
+        notes = [worded.catalogue_warning("catalogue-newer-version", "image", version=build.text, nearest=nearest)]
     elif oldest is not None and build.release < oldest.release:
-        notes = [_distance(build.text, "older-version", releases, "older than")]
+        nearest = releases[0].version
+        notes = [worded.catalogue_warning("catalogue-older-version", "image", version=build.text, nearest=nearest)]
     elif len(releases) > 1:
         notes = [_between(build.text, releases)]
     return releases, notes
@@ -179,23 +172,10 @@ def _own_catalogue(written: Mapping[str, object]) -> tuple[tuple[Release, ...], 
     try:
         return (Catalogue(written).newest,), []
     except ValueError as error:
-        return (), [
-            _problem(
-                "catalogue", found=str(error), expected="what gb10.fleet.vllm_catalogue_info returns", remedy="drop it"
-            )
-        ]
+        place = Place(variable="lint", option="catalogue")
+        return (), [worded.catalogue_error("lint-input/catalogue", place, found=str(error))]
 
 
 def _between(version: str, releases: Sequence[Release]) -> Finding:
     between = " and ".join(release.version for release in releases)
     return worded.catalogue_hint("catalogue-between-releases", "image", version=version, between=between)
-
-
-def _distance(version: str, rule: str, releases: Sequence[Release], words: str) -> Finding:
-    return warning(
-        f"catalogue-{rule}",
-        "image",
-        found=f"vLLM {version}, {words} all that is catalogued",
-        expected=f"checked against {releases[0].version}, the nearest",
-        remedy="add the release to the catalogue, or read the image's own source (gb10.fleet.vllm_catalogue_info)",
-    )

@@ -15,9 +15,8 @@ _PREFIX = re.compile(r"^(VLLM_|--?(no-)?)")
 _SHOWN = 80
 _SHORT_LIST = 30
 
-# The builders of `_base.findings` for what the catalogue finds; `judged` where the severity is yet to be said.
+# A finding of the catalogue whose words are no row.
 judged = partial(finding, kind="catalogue")
-error, warning, hint = partial(judged, "error"), partial(judged, "warning"), partial(judged, "hint")
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,10 @@ class CatalogueView:
     catalogue: Catalogue
     release: Release
     own: bool = True
+
+    @property
+    def version(self) -> str:
+        return self.release.version
 
     @property
     def source(self) -> str:
