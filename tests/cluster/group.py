@@ -111,7 +111,9 @@ class Group:
             rail = {"name": INTERFACE, "kind": "cable", "address": f"{ADDRESSES[host]}/24", "mtu": 9000}
             self.write(host, netplan.PATH, netplan.text(netplan.document([rail], "static")), mode="600")
             self.write(host, netplan.NETWORKMANAGER, netplan.networkmanager([INTERFACE]))
-            self.fleet.root(host, "netplan apply")
+            # the port's other half has no address and small packets, and would answer for this one
+            self.write(host, "/etc/sysctl.d/90-halves.conf", "net.ipv4.conf.all.arp_ignore = 1")
+            self.fleet.root(host, "sysctl --quiet --system && netplan apply")
             for source in sorted((UTILITIES / "_on_host" / "rank").glob("*.py")):
                 self.write(host, f"{LIBRARY}/gb10_rank/{source.name}", source.read_text("utf-8"))
             self.write(host, f"{LIBRARY}/gids.py", (UTILITIES / "_on_host" / "gids.py").read_text("utf-8"))

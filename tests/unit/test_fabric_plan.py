@@ -254,6 +254,14 @@ def test_a_port_may_have_one_address_with_a_warning(keeper: str) -> None:
         assert interface["half"] == 0 and len(interface["peers"]) == 1
 
 
+def test_a_half_without_an_address_does_not_answer_for_its_twin() -> None:
+    """It would with an MTU of 1500: small packets pass, TCP waits for ever on the first large one."""
+    for fabric in (by_hand(["10.1.0.1/30"], ["10.1.0.2/30"]), {"cables": [PAIR], "mode": "link-local"}):
+        sysctl = planned(fabric)["spark-2"]["sysctl"]
+        assert sysctl["net.ipv4.conf.enP2p1s0f1np1.arp_ignore"] == 1
+        assert [key for key in sysctl if "enP2p1" in key] == ["net.ipv4.conf.enP2p1s0f1np1.arp_ignore"]
+
+
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("fabric-halves-share-subnet", by_hand(["10.1.0.1/24", "10.1.0.2/24"], ["10.1.0.3/24", "10.1.0.4/24"])),
     ("fabric-halves-share-subnet", by_hand(["10.1.0.1/16", "10.1.1.1/24"], ["10.1.0.3/16", "10.1.1.4/24"])),

@@ -13,7 +13,7 @@ from ..._base.findings import Finding, error, fabric_error, fabric_warning, warn
 from ..._base.slice import FabricSlice, Interface, Peer
 from ..._on_host.gids import Gid, index_of
 from .bandwidth import judge_adapter, judge_earlier
-from .hardware import RAILS, SPEED_MBPS, SPEEDS_GBPS, where
+from .hardware import RAILS, SPEED_MBPS, SPEEDS_GBPS, interfaces_of, where
 from .hotplug import POWER_BOTH, SEAT, absent
 
 Reading = Mapping[str, Any]
@@ -25,7 +25,7 @@ _LINK = {"fabric-no-interface", "fabric-link-down", "fabric-no-carrier", "fabric
 # What each line of the summary stands for.
 SUBJECTS = {
     "links": _LINK,
-    "addresses": {*_LINK, "fabric-address", "fabric-mtu"},
+    "addresses": {*_LINK, "fabric-address", "fabric-mtu", "fabric-mtu-halves"},
     "neighbours": {*_LINK, "fabric-wrong-peer", "fabric-no-peer"},
     "frames": {*_LINK, "fabric-wrong-peer", "fabric-no-peer", "fabric-frames"},
     "rdma": {*_LINK, "fabric-no-rdma-device", "fabric-rdma-state", "fabric-link-layer", "fabric-no-gid"},
@@ -111,14 +111,9 @@ class _Interface:
         self.reading = readings[host]
         self.link = self.reading["links"].get(wanted["name"])
         self.asked = self.reading["asked"].get(wanted["name"], {"answers": {}, "pings": {}})
-        self.other_half = next(
-            (
-                self.reading["links"].get(interface["name"])
-                for interface in plan["interfaces"]
-                if interface["port"] == wanted["port"] and interface["half"] not in (None, wanted["half"])
-            ),
-            None,
-        )
+        halves = interfaces_of(wanted["port"]) if wanted["port"] is not None else []
+        self.other_half = next((self.reading["links"].get(half) for half in halves if half != wanted["name"]), None)
+        self.kept_by_others = plan["keeper"] == "others"
         self.place = where(host, wanted["name"])
         self.expected = ", ".join(where(peer["host"], peer["interface"]).text for peer in wanted["peers"])
 
@@ -172,6 +167,9 @@ class _Interface:
         yield from self._speed(link["speed_mbps"])
         if wanted["mtu"] not in (None, link["mtu"]):
             yield worded.fabric_error("fabric-mtu", self.place, mtu=link["mtu"], wanted_mtu=wanted["mtu"])
+        twin = self.other_half
+        if self.kept_by_others and twin and twin["carrier"] and twin["mtu"] < link["mtu"]:
+            yield worded.fabric_warning("fabric-mtu-halves", self.place, half_mtu=twin["mtu"], mtu=link["mtu"])
         if wanted["address"] is not None and link["addresses"] != [wanted["address"]]:
             found = ", ".join(link["addresses"]) or "no address"
             yield worded.fabric_error("fabric-address", self.place, found=found, expected=wanted["address"])

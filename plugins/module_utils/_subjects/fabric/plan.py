@@ -12,7 +12,7 @@ from ..._host.netplan import document as netplan
 from .addresses import Addressed, allocate
 from .bandwidth import measurements
 from .declared import End, HostFacts, Segment, read_fabric
-from .hardware import HALVES, rail
+from .hardware import HALVES, RAILS, interfaces_of, rail
 from .spec import FabricDeclared
 
 SYSCTL_PATH = "/etc/sysctl.d/90-gb10-fabric.conf"
@@ -160,11 +160,12 @@ def _peer(end: End, settings: FabricDeclared, addressed: Addressed, half: int | 
     }
 
 
-def _sysctl(rails: Iterable[str]) -> dict[str, int]:
+def _sysctl(rails: Sequence[str]) -> dict[str, int]:
     """Each half answers ARP for its own address alone, and has no IPv6: its GID table is the same at every boot.
 
     Both halves of a port receive each other's broadcasts. By default either would answer for both addresses, and RoCE
-    packets of one rail arrive at the other's device (Linux, Documentation/networking/ip-sysctl.rst, arp_ignore).
+    packets of one rail arrive at the other's device (Linux, Documentation/networking/ip-sysctl.rst, arp_ignore). A half
+    without an address has an MTU of its own, too: what is larger is lost without a word, and TCP waits for ever.
     """
     return {
         key: value
@@ -174,7 +175,7 @@ def _sysctl(rails: Iterable[str]) -> dict[str, int]:
             (f"net.ipv4.conf.{name}.arp_ignore", 1),
             (f"net.ipv6.conf.{name}.disable_ipv6", 1),
         )
-    }
+    } | {f"net.ipv4.conf.{half}.arp_ignore": 1 for name in rails for half in interfaces_of(RAILS[name].port)}
 
 
 def _sysctl_text(sysctl: Mapping[str, int]) -> str:
