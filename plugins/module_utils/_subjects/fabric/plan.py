@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The fabric's plan: from ``fleet_fabric`` to each host's interfaces, addresses, peers and netplan file."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..._base import worded
 from ..._base.findings import Finding
