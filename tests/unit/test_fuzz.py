@@ -30,7 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp impo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.formats import read_text
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import parse as parse_recipe
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import boot_log as sglang_log
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.engine import Sglang
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text import boot_log as vllm_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import split_docker_command
 from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.dockerfile import read_dockerfile
@@ -176,8 +176,8 @@ def of_apt(text: str) -> None:
 
 
 def boot_log(text: str) -> None:
-    for log in (vllm_log, sglang_log, llama_log):
-        log.parse_boot_log(text)
+    for read in (vllm_log.parse_boot_log, Sglang().boot, llama_log.parse_boot_log):
+        read(text)
     cause(text.splitlines())
 
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import probes as sglang_probes
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.engine import METRICS, Sglang
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm import catalogue as trtllm_catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.endpoint import judged
@@ -96,12 +95,12 @@ def test_sglang_over_two_ranks(ranks: Ranks, tmp_path: Path) -> None:
     status, reply = ask(port, example.path, dict(example.body))
     assert judged(["usage", "completion_tokens"], Reply(status, reply)).ok
     assert ask(port, example.path, dict(example.body), key="wrong")[0] == 401
-    counted = parse_metrics(ask(port, "/metrics", key="")[1], sglang_probes._METRICS)
+    counted = parse_metrics(ask(port, "/metrics", key="")[1], METRICS)
     assert (counted.answered, counted.tokens > 24, counted.running) == (24, True, 0)
     worker.kill()
     assert head.wait(GIVE_UP_SECONDS) == 0
     log, _ = head.communicate()
-    boot = parse_boot_log(log)
+    boot = Sglang().boot(log)
     assert (boot.kv_cache_tokens, boot.max_model_len) == (2048, 1024)
     assert KEY in log, "as SGLang itself prints it; the supervisor hides it"
 

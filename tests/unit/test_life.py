@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import probes as llama_cpp
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import probes as sglang
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import engine as llama_cpp
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import engine as sglang
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import probes as vllm
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import endpoint, host, judge, members, serving
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import report as shown
@@ -26,8 +26,8 @@ from test_rank import WRITTEN
 HOUR, SIX_MINUTES = 3600.0, 360.0
 SOLO = from_plan(WRITTEN | {"ranks": 1, "rank": 0, "peers": [], "rendezvous": None, "secret_file": None})
 VLLM = vllm.probes("chat", "tiny", on_ray=False)
-SGLANG = replace(VLLM, metrics=sglang._METRICS)
-LLAMA_CPP = replace(VLLM, metrics=llama_cpp._METRICS, patience_s=300)
+SGLANG = replace(VLLM, metrics=sglang.METRICS)
+LLAMA_CPP = replace(VLLM, metrics=llama_cpp.METRICS, patience_s=300)
 TRTLLM = replace(VLLM, metrics=None, patience_s=300)
 WARM = judge.Metrics(tokens=1000, answered=10, running=0, waiting=0, kv_use=0.0)
 REFUSES = judge.Metrics(tokens=-1, answered=0, running=0, waiting=0, kv_use=0.0)

@@ -18,10 +18,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import ke
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import options, paged
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue, probes
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.catalogue import SPEC
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.engine import Sglang
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.engine import METRICS, Sglang
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import redaction, service
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from planned import found, ranks_of, values
@@ -289,10 +288,10 @@ max_running_requests=4, context_len=32768, available_gpu_mem=60.11 GB
 
 
 def test_a_start_is_read() -> None:
-    boot = parse_boot_log(LOG)
+    boot = Sglang().boot(LOG)
     assert (boot.weights_gib, boot.kv_cache_tokens, boot.max_model_len) == (18.72, 131072, 32768)
     assert boot.max_concurrency == 4.0
-    assert parse_boot_log("").as_dict() == parse_boot_log("nothing").as_dict()
+    assert Sglang().boot("").as_dict() == Sglang().boot("nothing").as_dict()
 
 
 @pytest.mark.parametrize("key", [KEY, 'with "quotes" and \\'])
@@ -362,7 +361,7 @@ def test_a_part_is_of_what_is_free_beside_the_processes(needed: int, free: int, 
 
 
 def series() -> Iterator[str]:
-    yield from probes._METRICS.tokens
+    yield from METRICS.tokens
     yield from SPEC.series.values()
 
 

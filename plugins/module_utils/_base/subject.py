@@ -107,10 +107,10 @@ class DriftContext:
         """The host as its obstacles see it."""
         return PreflightContext(self.host, self.slice, self.state)
 
-    def of_finding(self, finding: Finding) -> Difference:
-        """What is found as an obstacle, as a difference that a person puts right."""
+    def of_finding(self, finding: Finding, place: str = "", service: str = "") -> Difference:
+        """A finding as a difference; a person puts it right, if it has a remedy. place: in place of its own."""
         words = {name: getattr(finding, name) for name in ("found", "expected", "remedy", "reason", "source")}
-        return self.difference(finding.severity, finding.rule, finding.place, **words)
+        return self.difference(finding.severity, finding.rule, place or finding.place, service=service, **words)
 
     def converge(self) -> str:
         """The remedy of what the playbook repairs."""

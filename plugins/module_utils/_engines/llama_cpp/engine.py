@@ -5,20 +5,33 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..._base import worded
 from ..._base.findings import Finding
-from ..._base.gb10 import default_layer
+from ..._base.gb10 import data_table, default_layer
 from ..._base.layers import Layer, Value
 from ..._facts.models.checkpoint import Checkpoint
-from ..._on_host.rank.probes import Probes
+from ..._on_host.rank.probes import Metrics, Others, Probes
+from .. import openai
 from ..engine import Engine
 from ..interface import Proposal, ServiceSizing
 from ..memory.budget import Share
 from ..observed import Observed
 from ..options import Judged
 from ..placed import Host, Placed
-from . import launch, probes, propose, sizing
+from ..ports import ranks_port
+from . import launch, propose, sizing
 from .boot_log import parse_boot_log
 from .catalogue import RPC_CACHE, SPEC, load
 from .launch import KINDS, slots
+
+# tools/server/server-context.cpp: n_decode_total moves with each batch of a prefill, and its one thread answers between
+# two batches.
+METRICS = Metrics(**data_table("llama_cpp_metrics"))
+# A batch of 2048 tokens takes 48 s at the 43 tokens a second of a 397B model over two hosts (cluster owner's notes).
+_STEP_S = 300
+# It listens before anything is loaded.
+_RPC_S = 60
+# Answers have ended before it is asked to end, and an end in order takes seconds; one that waits for a lost RPC server
+# waits for TCP, beyond `group.stop_s`. By a second signal it leaves at once (tools/server/server.cpp).
+_INSIST_S = 10
 
 
 class LlamaCpp(Engine):
@@ -67,7 +80,15 @@ class LlamaCpp(Engine):
         return str(flags["alias"].value).partition(",")[0]
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
-        return probes.probes(placed, self.served_name(placed, flags))
+        return Probes(
+            health="/health",
+            proof=openai.request(placed.recipe["kind"], self.served_name(placed, flags), "gb10"),
+            metrics=METRICS,
+            patience_s=_STEP_S,
+            exit_words={"134": "as llama.cpp does when it has lost an RPC server, or can't reach one"},
+            others=Others(ranks_port(placed.port), _RPC_S) if placed.is_group else None,
+            insist_s=_INSIST_S,
+        )
 
     def size(self, placed: Placed, observed: Observed) -> tuple[ServiceSizing, list[Finding]]:
         sized, findings = sizing.size_service(placed, observed)

@@ -3,7 +3,7 @@
 host and its file are judged alike."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -114,17 +114,8 @@ def _unread(bundle: Mapping[str, Any], state: State) -> Iterator[Finding]:
 
 
 def _plain(difference: Difference) -> Finding:
-    return Finding(
-        rule=difference.rule,
-        kind=difference.kind,
-        severity=difference.severity,
-        at=replace(difference.at, host=""),
-        found=difference.found,
-        expected=difference.expected,
-        remedy=difference.remedy,
-        reason=difference.reason,
-        source=difference.source,
-    )
+    kept = {field.name: getattr(difference, field.name) for field in fields(Finding)}
+    return Finding(**kept | {"at": replace(difference.at, host="")})
 
 
 def together(plan: Plan, states: Mapping[str, State]) -> dict[str, list[Finding]]:

@@ -4,7 +4,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypedDict
 
-from ..._base.findings import Finding, host_error
+from ..._base import worded
+from ..._base.findings import Finding
 from ..._base.place import Place
 from ..._base.slice import NeededGroup
 
@@ -31,32 +32,14 @@ def of_groups(groups: Sequence[NeededGroup], states: Mapping[str, Alike]) -> Ite
 
 
 def _pair(group: NeededGroup, head: str, host: str, states: Mapping[str, Alike]) -> Iterator[Finding]:
-    here, there = states[head], states[host]
+    here, there, place = states[head], states[host], Place(service=group["service"])
     facts = (("architecture", here["architecture"], there["architecture"]), ("driver", here["driver"], there["driver"]))
     for what, ours, theirs in facts:
         if None not in (ours, theirs) and ours != theirs:
-            yield _problem(
-                "preflight-rank-differs",
-                group,
-                found=f"{what} {theirs} on {host}, {ours} on {head}",
-                expected=f"the same {what} on all its hosts",
-                remedy=f"bring both hosts to the same {what}",
-                reason="ranks that differ hang, or answer wrongly",
+            yield worded.host_error(
+                "preflight-rank-differs/fact", place, host=host, head=head, what=what, theirs=theirs, ours=ours
             )
     images = [(states[name]["images"] or {}).get(group["image"]) for name in (head, host)]
     if not group["pinned"] and None not in images and images[0] != images[1]:
-        yield _problem(
-            "preflight-rank-differs",
-            group,
-            found=f"{group['image']} is another image on {host} than on {head}",
-            expected="the same image on all its hosts",
-            remedy="pin its digest in the recipe or the service, or remove the older one: "
-            f"docker image rm {group['image']}",
-            reason="a tag moves, and ranks of different builds hang, or answer wrongly",
-        )
-
-
-def _problem(rule: str, group: NeededGroup, *, found: str, expected: str, remedy: str, reason: str) -> Finding:
-    return host_error(
-        rule, Place(service=group["service"]), found=found, expected=expected, remedy=remedy, reason=reason
-    )
+        image = group["image"]
+        yield worded.host_error("preflight-rank-differs/image", place, image=image, host=host, head=head)

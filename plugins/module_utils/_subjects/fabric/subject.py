@@ -74,16 +74,8 @@ def _judged(view: DriftContext, readings: Mapping[str, Mapping[str, object]]) ->
 
 
 def _difference(view: DriftContext, finding: Finding) -> Difference:
-    return view.difference(
-        finding.severity,
-        finding.rule,
-        finding.at.thing,
-        found=finding.found,
-        expected=finding.expected,
-        remedy="" if finding.rule in _REPAIRED and view.slice["fabric"]["keeper"] == "fleet" else finding.remedy,
-        reason=finding.reason,
-        source=finding.source,
-    )
+    is_repaired = finding.rule in _REPAIRED and view.slice["fabric"]["keeper"] == "fleet"
+    return view.of_finding(replace(finding, remedy="") if is_repaired else finding, finding.at.thing)
 
 
 def _foreign_remedy(path: str) -> str:

@@ -2,11 +2,11 @@
 """The local CA that a host trusts, and the certificates of the services whose head it is, and of the gateway."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from ..._base import layout
-from ..._base.findings import Finding, Severity
+from ..._base import layout, worded
+from ..._base.findings import Finding
 from ..._base.gb10 import fact
 from ..._base.managed import Managed
 from ..._base.place import Place
@@ -15,37 +15,27 @@ from ..._base.subject import Differences, DriftContext, Questions, SliceContext,
 from .reading import READS
 
 
-@dataclass(frozen=True)
-class Problem:
-    """severity, rule, found, expected: as of a finding."""
-
-    severity: Severity
-    rule: str
-    found: str
-    expected: str
-
-
-def problems(read: Mapping[str, Any], names: Collection[str]) -> Iterator[Problem]:
+def problems(read: Mapping[str, Any], names: Collection[str]) -> Iterator[Finding]:
     """read: of a certificate, ``{names, days_left, days_until}`` and, where its key was read too, ``of_key``; or
     ``{why}``, a sentence, where it can't be read. days_left: until it ends. days_until: it begins, below 0 since then.
     names: by which clients reach the service.
     """
     if read.get("why"):
-        yield Problem("error", "certificate-unreadable", read["why"], "a certificate and its key in PEM form")
+        yield worded.error("certificate-unreadable", Place(), found=read["why"])
         return
     if not read.get("of_key", True):
-        yield Problem("error", "certificate-key", "the key is another certificate's", "the key of this certificate")
+        yield worded.error("certificate-key", Place())
     left, until, least = read["days_left"], read["days_until"], fact("tls", "ending_days")
     if left < 0:
-        yield Problem("error", "certificate-ended", f"it ended {-left:.0f} days ago", "one that holds")
+        yield worded.error("certificate-ended", Place(), ago=-left)
     elif left < least:
-        yield Problem("warning", "certificate-ending", f"it ends in {left:.0f} days", f"{least} days or more")
+        yield worded.warning("certificate-ending", Place(), left=left, least=least)
     if until > 0:
-        yield Problem("error", "certificate-early", f"it begins in {until:.1f} days", "one that holds now")
+        yield worded.error("certificate-early", Place(), until=until)
     missing = [name for name in names if not any(_covers(own, name) for own in read["names"])]
     if missing:
         has = ", ".join(read["names"]) or "no name at all"
-        yield Problem("warning", "certificate-names", f"it names {has}", f"{', '.join(missing)} as well")
+        yield worded.warning("certificate-names", Place(), has=has, missing=", ".join(missing))
 
 
 def of_owner(place: Place, tls: Mapping[str, Any], read: Mapping[str, object]) -> Iterator[Finding]:
@@ -53,14 +43,9 @@ def of_owner(place: Place, tls: Mapping[str, Any], read: Mapping[str, object]) -
     service's or the gateway's slice. read: as above."""
     certificate, key = (tls[kind]["source"] for kind in ("certificate", "key"))
     for problem in problems(read, tls["names"]):
-        yield Finding(
-            problem.severity,
-            problem.rule,
-            place.below("tls", "certificate"),
-            found=f"{certificate}: {problem.found}",
-            expected=problem.expected,
-            remedy=f"have it renewed, with its key in {key}; or tls: local for one that the collection makes",
-        )
+        remedy = f"have it renewed, with its key in {key}; or tls: local for one that the collection makes"
+        found = f"{certificate}: {problem.found}"
+        yield replace(problem, at=place.below("tls", "certificate"), found=found, remedy=remedy)
 
 
 def _covers(own: str, name: str) -> bool:
@@ -101,16 +86,9 @@ def _differences(view: DriftContext) -> Differences:
     for service, tls in _shown(view.slice):
         path, own = tls["certificate"]["path"], tls["ca"] is None
         for problem in problems(read[path], tls["names"]) if read.get(path) else ():
-            yield view.difference(
-                problem.severity,
-                problem.rule,
-                f"file {path}",
-                found=problem.found,
-                expected=problem.expected,
-                remedy=f"renew {tls['certificate']['source']} and its key, then {view.converge()}" if own else "",
-                reason="clients refuse what a certificate does not prove",
-                service=service,
-            )
+            remedy = f"renew {tls['certificate']['source']} and its key, then {view.converge()}" if own else ""
+            reason = "clients refuse what a certificate does not prove"
+            yield view.of_finding(replace(problem, remedy=remedy, reason=reason), f"file {path}", service)
 
 
 TRUST = Subject("tls", slice=_trusted, files=trusted, questions=_questions, read=READS, differences=_differences)
