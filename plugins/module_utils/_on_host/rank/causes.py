@@ -254,7 +254,7 @@ _ELSEWHERE = re.compile(
 _TIME = r"\d{2,4}[-/]\d\d(?:[-/]\d{2,4})?[-T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:[+-]\d\d:?\d\d|Z)?"
 _BEFORE = re.compile(
     r"(?:\((?:raylet|[\w.:-]+(?: [\w.:=-]+)?[ ,]*(?:pid|ip)=[^)]*)\)|\[rank\d+\]:|"
-    rf"\[{_TIME}(?! [DIW] )[^\]]*\]|{_TIME}|"
+    rf"\[(?!{_TIME} [DIW] \d){_TIME}[^\]]*\]|{_TIME}|"
     r"\[(?:TensorRT-LLM|TRT-LLM|RANK \d+|ERROR|E)\]|(?:ERROR|CRITICAL|FATAL)(?::(?: {3})?|\b)|"
     r"\[?[\w./-]+\.\w+:\d+\]|- [\w.]+ - [A-Z]+ -)(?: |$|(?=\[))|(?:[\w.-]+ *| +)\| |│ |"
     r"\| (?:ERROR|CRITICAL) +\| (?:[\w.:]+ [|-] )?|"
@@ -266,7 +266,7 @@ _COLOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
 # Of no failure, whatever words are in it.
 _CHATTER = re.compile(
-    rf"\[{_TIME} [DIW] |"
+    rf"\[{_TIME} [DIW] \d|"
     r"\s*(?:(?:INFO|DEBUG|WARNING|WARN)\b|[IWD] \w+|\[(?:[IW]\d{0,4}|INFO|WARNING)\b)|.*(?:NCCL INFO|Warning: )|"
     r"frame #\d|gb10\.fleet: |.*(?:server_args=|Namespace\(|, disabling |: skipping |, using: |"
     r"graph, reserving|, call reserve|Decode out of memory happened)|\S+: line \d+: (?!.*Killed)|"
