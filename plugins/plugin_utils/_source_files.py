@@ -22,7 +22,11 @@ from ..module_utils._engines.recipes.shelf import VARIABLE, RecipeSource, url_of
 _MOST_FILE, _MOST_FILES, _MOST_SEEN, _MOST_WHOLE = 1 << 18, 1000, 100_000, 64 << 20
 _MOST_FETCHED, _MOST_MEMORY, _LIMIT_S = 512 << 20, 4 << 30, 300
 # No program that a person's or a repository's settings name is run, nobody is asked, and no password is sent.
-_SETTINGS = ("core.hooksPath=/dev/null", "credential.helper=", "gc.auto=0", "maintenance.auto=false")
+# A server sends nobody on to another address, and one that is silent for a minute is left.
+_SETTINGS = (
+    *("core.hooksPath=/dev/null", "credential.helper=", "gc.auto=0", "maintenance.auto=false"),
+    *("http.followRedirects=false", "http.lowSpeedLimit=1", "http.lowSpeedTime=60"),
+)
 _KEPT = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH")
 
 _YAML = (".yaml", ".yml")
@@ -157,4 +161,5 @@ def _git(place: str, protocol: str, words: Sequence[str], most: int, given: byte
     if process.returncode == -signal.SIGXFSZ or "signal 25" in last:
         raise ValueError(f"it has more than {most >> 20} MiB")
     lines = [line.strip() for line in last.splitlines() if line.strip()]
-    raise ValueError(f"git: {lines[-1] if lines else f'exit status {process.returncode}'}")
+    words = [line for line in lines if line.startswith("fatal:")] or lines[-1:] or [f"exit status {process.returncode}"]
+    raise ValueError(f"git: {words[0]}")
