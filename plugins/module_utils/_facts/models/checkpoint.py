@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypedDict
 
 from ..._base.findings import FleetError, error
 from ..._base.place import Place
-from ..._base.received import ANYTHING, Unread, file_name, matching, parsed
+from ..._base.received import ANYTHING, Unread, file_name, is_list, is_map, matching, parsed
 from ..._base.schema import Spec, check
 from .gguf import GgufError, facts_of, projector_of, read_header
 from .gguf_files import meant, projector_file, whole_files
@@ -102,11 +102,11 @@ _ANSWER: Spec = {
 def sizes_of(answer: Unread, repository: str) -> tuple[str, dict[str, int]]:
     """Commit and files, by name with their sizes, of what the hub's API says of a revision. Raises FleetError."""
     words = {key: matching(ANYTHING, answer.get(key)) for key in ("sha", "pipeline_tag", "library_name")}
-    known: dict[str, Any] = {key: word for key, word in words.items() if word is not None}
+    known: dict[str, str | list[dict[str, Unread]]] = {key: word for key, word in words.items() if word is not None}
     rows = answer.get("siblings")
-    if isinstance(rows, list):
+    if is_list(rows):
         keys = ("rfilename", "size")
-        known["siblings"] = [{key: row[key] for key in keys if key in row} for row in rows if isinstance(row, Mapping)]
+        known["siblings"] = [{key: row[key] for key in keys if key in row} for row in rows if is_map(row)]
     checked, problems = check(_ANSWER, known, Place(thing=f"the hub's answer about {repository}"))
     if problems:
         raise FleetError(*problems)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from ..._base.received import Unread, matching, one_line, words_of
+from ..._base.received import Unread, is_list, matching, one_line, words_of
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -290,7 +290,7 @@ def facts_of(headers: Sequence[Header]) -> dict[str, Any]:
         "expert_feed_forward": _number(metadata, f"{name}.expert_feed_forward_length"),
         "experts": _number(metadata, f"{name}.expert_count"),
         "experts_used": _number(metadata, f"{name}.expert_used_count"),
-        "vocabulary": tokens.count if isinstance(tokens, Items) else len(tokens) if isinstance(tokens, list) else 0,
+        "vocabulary": _length(tokens),
         "heads": heads,
         "kv_heads": _per_layer(metadata.get(f"{name}.attention.head_count_kv", heads), layers),
         "key_length": head,
@@ -356,9 +356,12 @@ def _word(metadata: Mapping[str, Unread], key: str, what: str) -> str:
 def _number(metadata: Mapping[str, Unread], key: str) -> int:
     """A count; 0 where it is missing. One that differs by layer is its largest."""
     value = metadata.get(key)
-    if isinstance(value, list):
-        value = max(filter(_is_whole, value), default=0)
-    return int(value) if value is not None and _is_whole(value) and 0 < value < 1 << 31 else 0
+    number = max(filter(_is_whole, value), default=0) if value is not None and is_list(value) else value
+    return number if _is_whole(number) and 0 < number < 1 << 31 else 0
+
+
+def _length(value: object) -> int:
+    return value.count if isinstance(value, Items) else len(value) if isinstance(value, list) else 0
 
 
 def _per_layer(value: object, layers: int) -> list[int]:

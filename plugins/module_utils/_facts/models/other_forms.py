@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from ..._base.received import Unread, matching, one_line, words_of
+from ..._base.received import LINE, Unread, matching, one_line, words_of
 from .config import ConfigJson
 
 ADAPTER = "adapter_config.json"
@@ -141,7 +141,7 @@ def gguf_form(metadata: Mapping[str, Unread]) -> OtherForm | None:
 
 def _adapter(repository: str, config: Mapping[str, object]) -> OtherForm:
     base, rank = matching(_REPOSITORY, config.get("base_model_name_or_path")), config.get("r")
-    kind = re.sub(r"\W", "", str(config.get("peft_type", "LORA")))[:30].upper()
+    kind = re.sub(r"\W", "", matching(LINE, config.get("peft_type", "LORA")) or "")[:30].upper()
     of = f"of {base}" if base else "of a model that it does not name"
     lacking = [*_unloadable(kind, config, rank)]
     found = f"a {'LoRA' if kind == 'LORA' else kind} adapter {of}{''.join(lacking)}, and no model"

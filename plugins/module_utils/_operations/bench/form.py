@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..._base.forms import forms
-from ..._base.received import checked, parsed
+from ..._base.received import checked, is_map, parsed
 from .figures import BETTER, VALUES
 from .sweep import Point
 
@@ -43,7 +43,7 @@ def measured(point: Point, answer: Mapping[str, Any], keys: Mapping[str, str]) -
     """
     idle(answer)
     raw = parsed(answer["result"].encode(), MOST_BYTES, "what the load generator wrote")
-    if not isinstance(raw, dict):
+    if not is_map(raw):
         raise ValueError("what the load generator wrote is no map")
     given = {key: raw[name] for key, name in keys.items() if name in raw}
     found = checked(_LOAD, given, "what the load generator wrote")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ..._base.received import LINE, matching
 from ..._host.probe.system import read_driver
 from ..._on_host.rank.client import fetch, trusting
 from ..._on_host.rank.endpoint import Access, metrics
@@ -23,6 +24,8 @@ Run = Callable[[Sequence[str], Mapping[str, str]], tuple[int, str, str]]
 _KEY = "OPENAI_API_KEY"
 _IDLE_S, _ASK_S = 20.0, 30.0
 _MOST_WORDS = 600
+# A model's name; a word that begins with a dash would be an option.
+_MODEL = rf"(?!-){LINE}."
 _ROWS = ("clocks.sm", "power.draw", "temperature.gpu")
 # Docker's status and words for a command that never began: seen in one of 600 starts on a busy machine, and in
 # moby/moby#40399 of a check every ten seconds.
@@ -108,11 +111,11 @@ def _model(access: Access) -> str:
         root = reply.document()["data"][0]["root"] if reply.status == 200 else None
     except (ValueError, LookupError, TypeError):
         root = None
-    # a word that begins so would be an option
-    if not isinstance(root, str) or not root or root.startswith("-"):
+    word = matching(_MODEL, root)
+    if word is None:
         found = f"{reply.status or 'no answer'}: {reply.shown}"
         raise ValueError(f"/v1/models gave {found}; expected its model: status.yml says whether it serves")
-    return root
+    return word
 
 
 def _traffic(access: Access, names: Metrics) -> Traffic:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._base.forms import forms
-from ..._base.received import checked, parsed
+from ..._base.received import Unread, checked, is_list, is_map, parsed
 from .form import MOST_BYTES, NotWholeError
 from .sweep import SPARE_TOKENS, Point
 
@@ -46,21 +46,22 @@ def owner_words(point: Point, url: str, served: str, tokenizer: str, file: str) 
     ]
 
 
+def _figures(value: Unread) -> Unread | dict[str, Unread]:
+    return {"values": value["values"]} if is_map(value) else value
+
+
 def owner_measured(point: Point, content: bytes) -> dict[str, Any]:
     """``{figures, shown, raw, answered}`` of one run. content: its result. answered: tokens of all its requests.
 
     NotWholeError where the request was not answered whole; ValueError for what is no result.
     """
     raw = parsed(content, MOST_BYTES, "llama-benchy's result")
-    if not isinstance(raw, dict) or not isinstance(raw.get("benchmarks"), list):
+    if not is_map(raw) or not is_list(raw.get("benchmarks")):
         raise ValueError("llama-benchy's result is no map with benchmarks")
     # of what it writes, what is used
     runs = [{key: benchmark[key] for key in _RUN["options"] if key in benchmark} for benchmark in raw["benchmarks"]]
-    runs = [
-        {key: {"values": value["values"]} if isinstance(value, dict) else value for key, value in run.items()}
-        for run in runs
-    ]
-    found = checked(_RESULT, {"version": raw.get("version"), "benchmarks": runs}, "llama-benchy's result")
+    shown = [{key: _figures(value) for key, value in run.items()} for run in runs]
+    found = checked(_RESULT, {"version": raw.get("version"), "benchmarks": shown}, "llama-benchy's result")
     if found["version"] != RELEASE:
         raise ValueError(f"llama-benchy is {found['version']}, expected {RELEASE}")
     sizes = (point.depth, point.prompt, point.answer)

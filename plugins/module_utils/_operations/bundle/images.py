@@ -14,7 +14,7 @@ from typing import Any
 
 from ..._base import worded
 from ..._base.findings import Finding, FleetError, error
-from ..._base.received import DIGEST, Foreign, Unread, checked, one_line, parsed, words_of
+from ..._base.received import DIGEST, Foreign, Unread, checked, is_map, one_line, parsed, words_of
 from ..._stores.images.archive import digest_of, layers_of
 from ..._stores.images.identity import Reference, identity_from_config, parse_reference
 from .folder import Target, sum_of
@@ -118,7 +118,7 @@ def _platforms(index: Unread) -> Iterator[tuple[Foreign, Foreign, Unread]]:
     """Of each of a list's images the system, the architecture and the digest, as it states them."""
     for manifest in index["manifests"]:
         platform = manifest.get("platform")
-        if isinstance(platform, dict):
+        if is_map(platform):
             yield words_of(platform.get("os")), words_of(platform.get("architecture")), manifest["digest"]
 
 

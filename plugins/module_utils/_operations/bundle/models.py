@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._base import worded
-from ..._base.received import Foreign, Unread, words_of
+from ..._base.received import Foreign, Unread, is_map, words_of
 from ..._base.staging import Progress
 from ..._facts.models.stored import repository_of
 from ..._stores.transfer.places import Places
@@ -102,5 +102,5 @@ def _asked(repository: str, revision: str | None) -> Unread:
 def _licence(page: Unread) -> Foreign | None:
     """By the model's card, as the hub's page says it."""
     card = page.get("cardData")
-    found = card.get("license") if isinstance(card, dict) else None
+    found = card.get("license") if is_map(card) else None
     return words_of(found)[:1024] if found else None

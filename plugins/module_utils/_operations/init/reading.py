@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a machine shows of itself before it is declared, as a type: its answer is checked by it once."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, TypedDict
 
 from ..._base.reading import Platform
 from ..._base.received import LINE, one_line
@@ -117,8 +116,8 @@ class Reading(TypedDict):
 FORM: Spec = {"type": "map", "options": {"reading": {**spec_of(Reading), "required": True}}}
 
 
-def maker(reading: Mapping[str, Any]) -> str:
+def maker(reading: Reading) -> str:
     """What its firmware calls a machine, in one line."""
-    vendor, product = ((reading["platform"][key] or "").replace("_", " ") for key in ("vendor", "product"))
+    vendor, product = (one_line(reading["platform"][key] or "").replace("_", " ") for key in ("vendor", "product"))
     text = " ".join((product if product.startswith(vendor) else f"{vendor} {product}").split())
     return one_line(text, 60) or "unknown maker"

@@ -65,8 +65,10 @@ def _firmware(found: Mapping[str, Any], wanted: bool | None) -> Iterator[Finding
 def apart(groups: Sequence[Sequence[str]], results: Mapping[str, Result]) -> Iterator[Finding]:
     """Hosts of one group that would end with different kernels or drivers. groups: as `order.groups_of`."""
     for hosts in groups:
-        for what in ("kernel", "driver"):
-            have = {host: getattr(results[host], what) for host in hosts if host in results}
+        known = {host: results[host] for host in hosts if host in results}
+        of = {"kernel": [one.kernel for one in known.values()], "driver": [one.driver for one in known.values()]}
+        for what, versions in of.items():
+            have = dict(zip(known, versions, strict=True))
             if len({*have.values()}) > 1:
                 found = "; ".join(f"{host} would have {what} {version}" for host, version in have.items())
                 yield worded.error("update-apart", ", ".join(hosts), found=found, what=what)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.own_files import look
-from ..._base.received import ANYTHING, matching, one_line, parsed
+from ..._base.received import ANYTHING, Unread, is_list, is_map, matching, one_line, parsed
 from ..._host.probe.machine import simulated
 from ..._host.probe.parts import Run, UnreadableError, output
 from ..._host.probe.units import read_units
@@ -169,17 +169,17 @@ def firmware_of(text: str) -> list[dict[str, str]]:
     fwupd 1.9 and 2.0: ``{"Devices": [{"Name", "Version", "Releases": [{"Version"}]}]}``. ValueError for anything else.
     """
     printed = parsed(text.encode(), _MOST_FWUPD_BYTES, "what fwupdmgr prints")
-    devices = printed.get("Devices") if isinstance(printed, Mapping) else None
-    if not isinstance(devices, list):
+    devices = printed.get("Devices") if is_map(printed) else None
+    if devices is None or not is_list(devices):
         raise ValueError("what fwupdmgr prints has no list of devices")
     found = []
     for device in devices:
-        releases = device.get("Releases") if isinstance(device, Mapping) else None
-        if isinstance(releases, list) and releases and isinstance(releases[0], Mapping):
+        releases = device.get("Releases", []) if is_map(device) else device
+        if is_list(releases) and releases and is_map(releases[0]):
             words = (device.get("Name"), device.get("Version"), releases[0].get("Version"))
             found.append(dict(zip(("device", "have", "version"), map(_word, words), strict=True)))
     return found
 
 
-def _word(value: object) -> str:
+def _word(value: Unread) -> str:
     return one_line(matching(ANYTHING, value) or "?", 200)

@@ -8,7 +8,6 @@ import re
 import ssl
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -171,7 +170,7 @@ def read_service(run: Run, service: Mapping[str, Any], key: str) -> dict[str, An
         "unit": state,
         "unanswered": failed_question(proof, key, tls) if serves else "",
         "supervisor": status,
-        "health": asdict(healthy),
+        "health": {"status": healthy.status, "text": healthy.text, "late": healthy.late},
         "reply": reply,
         "memory_total_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "log": boot_log(run, service["unit"], state["invocation"]),

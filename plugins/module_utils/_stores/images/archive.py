@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..._base.received import DIGEST, checked, one_line, parsed
+from ..._base.received import DIGEST, Unread, checked, is_map, one_line, parsed
 from ..._base.schema import Spec
 from ..._base.staging import refusal
 from .identity import Identity, Reference, identity_from_config, parse_reference
@@ -119,11 +119,11 @@ def layers_of(config: bytes, what: str) -> list[str]:
     return diff_ids
 
 
-def _of_form(spec: Spec, value: object, what: str) -> Any:
+def _of_form(spec: Spec, value: Unread, what: str) -> Any:
     """What we read of a map, which may have more."""
-    if isinstance(value, dict):
-        value = {key: value[key] for key in spec["options"] if key in value}
-    return checked(spec, value, what)
+    if not is_map(value):
+        return checked(spec, value, what)
+    return checked(spec, {key: value[key] for key in spec["options"] if key in value}, what)
 
 
 def _blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
@@ -217,7 +217,7 @@ def _file(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _list(spec: Spec, value: object, what: str) -> list[Any]:
+def _list(spec: Spec, value: Unread | list[Unread], what: str) -> list[Any]:
     return [_of_form(spec, item, what) for item in checked({"type": "list", "max": MOST_LAYERS}, value, what)]
 
 
@@ -254,7 +254,7 @@ def _choose(path: Path, entries: Sequence[Mapping[str, Any]], reference: Referen
 def _manifest_digests(tar: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo]) -> Iterator[str]:
     if "index.json" in members:
         index = parsed(_content(tar, members["index.json"]), MOST_DOCUMENT, "index.json")
-        manifests = index.get("manifests") or [] if isinstance(index, dict) else index
+        manifests: Unread | list[Unread] = index.get("manifests") or [] if is_map(index) else index
         yield from (descriptor["digest"] for descriptor in _list(_DESCRIPTOR, manifests, "index.json"))
 
 

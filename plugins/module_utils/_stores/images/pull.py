@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from ..._base.findings import FleetError
 from ..._base.own_files import look
-from ..._base.received import Foreign, Unread, checked, harmless, parsed, text_of, words_of
+from ..._base.received import Foreign, Unread, checked, harmless, is_map, parsed, text_of, words_of
 from ..._base.schema import Spec
 from ..._base.staging import refusal
 
@@ -108,7 +108,7 @@ class Tally:
         # of a layer that is small Docker also writes `hidecounts` there, and `units` while it waits
         sizes = event.get("progressDetail")
         shown = {key: event[key] for key in ("id", "status") if key in event}
-        if isinstance(sizes, dict):
+        if is_map(sizes):
             shown |= {key: sizes[key] for key in ("current", "total") if key in sizes}
         found = checked(_EVENT, shown, "what Docker prints")
         layer, status = found["id"], found["status"]

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from ..._base.received import DIGEST, MOST_BYTES, REVISION, SHA256, checked, parsed
+from ..._base.received import DIGEST, MOST_BYTES, REVISION, SHA256, checked, is_map, parsed
 from ..._base.schema import Spec
 from ..._facts.models.stored import STORED
 
@@ -37,7 +37,7 @@ _SPECS: dict[str, Spec] = {
 def read_request(line: bytes) -> tuple[str, dict[str, Any]]:
     """What one line asks for (a key of ``_SPECS``) and the whole request. ValueError for anything else."""
     request = parsed(line, LINE_BYTES, "the request")
-    kinds = [kind for kind in _SPECS if isinstance(request, dict) and kind in request]
+    kinds = [kind for kind in _SPECS if is_map(request) and kind in request]
     if len(kinds) != 1:
         raise ValueError(f"the request: expected a map that asks for one of {', '.join(_SPECS)}")
     found: dict[str, Any] = checked(_SPECS[kinds[0]], request, "the request")

@@ -10,10 +10,9 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..._base.findings import did_you_mean, first_of
-from ..._base.received import ANYTHING, SIZE, Unread, checked, matching, one_line, words_of
+from ..._base.received import ANYTHING, SIZE, Unread, checked, is_list, is_map, matching, one_line, words_of
 from ..._base.staging import Progress, refusal
 from ..._facts.models.stored import GGUF, files_of, repository_of
 from .cache import Cache, repository_folder
@@ -201,12 +200,11 @@ def hub_sums(page: Unread) -> dict[str, str] | None:
     """Of what the hub's API says of a revision, the sum of each file: sha256, or of a small one git's."""
     found: dict[str, str] = {}
     siblings = page.get("siblings")
-    files: list[Any] = siblings if isinstance(siblings, list) else []
-    for file in files:
-        if not isinstance(file, dict):
+    for file in siblings if is_list(siblings) else ():
+        if not is_map(file):
             return None
         large = file.get("lfs")
-        known = matching("[0-9a-f]+", large.get("sha256") if isinstance(large, dict) else file.get("blobId"))
+        known = matching("[0-9a-f]+", large.get("sha256") if is_map(large) else file.get("blobId"))
         if known is None or (name := matching(ANYTHING, file.get("rfilename"))) is None:
             return None
         found[name] = known

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote, urlsplit
 
-from ..._base.received import Unread, matching, parsed
+from ..._base.received import Unread, is_map, matching, parsed
 
 _HUB = "https://huggingface.co"
 _ANSWER_SECONDS = 10
@@ -85,7 +85,7 @@ class HubApi:
             value = parsed(self._read(url, _MOST_ANSWER), _MOST_ANSWER, "its answer")
         except ValueError as problem:
             raise HubError(str(problem)) from None
-        if not isinstance(value, dict):
+        if not is_map(value):
             raise HubError("its answer is no JSON object")
         return value
 
@@ -152,6 +152,6 @@ def _first_word(file: Path) -> str:
         return ""
 
 
-def _plain(problem: object) -> str:
+def _plain(problem: BaseException) -> str:
     """One line of what a library says, without the control characters of whoever answered."""
     return re.sub(r"[^\x20-\x7e]+", " ", str(problem))[:200].strip() or type(problem).__name__

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._base.findings import Finding, FleetError, first_of, host_error
 from ..._base.foreign_files import content_of
-from ..._base.received import ANYTHING, matching, one_line, parsed, path_problem
+from ..._base.received import ANYTHING, is_map, matching, one_line, parsed, path_problem
 from ..._base.staging import refusal
 from .cache import read_main
 
@@ -208,10 +208,10 @@ def _problems(folder: Path, file: SourceFile, names: set[str]) -> Iterator[Findi
 def _shards(index: SourceFile) -> set[str]:
     """The files that a checkpoint's index names, below the model's folder. ValueError for what is no index."""
     content = parsed(content_of(index.real, MOST_INDEX), MOST_INDEX, "it")
-    tensors = content.get("weight_map", {}) if isinstance(content, dict) else None
-    if not isinstance(tensors, dict):
+    tensors = content.get("weight_map", {}) if is_map(content) else None
+    if tensors is None or not is_map(tensors):
         raise ValueError("its weight_map is none")
-    names = {matching(ANYTHING, name) or "" for name in tensors.values()}
+    names = {matching(ANYTHING, name) or "" for _, name in tensors.items()}
     if problem := next((f"{one_line(name, 80)!a}, which {why}" for name in names if (why := path_problem(name))), None):
         raise ValueError(f"it names {problem}")
     return {str(PurePosixPath(index.path).parent / name) for name in names}

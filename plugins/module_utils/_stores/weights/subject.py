@@ -30,11 +30,15 @@ def _differences(view: DriftContext) -> Differences:
             yield view.differs("error", "model-record", f"model {name}", found=have["broken"])
         if have["access"]:
             around = commonpath(have["access"])
-            access = first_of(have["access"])
+            access = first_of([*map(one_line, have["access"])])
             yield view.differs("error", "model-access", f"model {name}", access=access, around=around)
         if have["closed"]:
             yield view.differs(
-                "error", "model-unreadable", f"model {name}", closed=first_of(have["closed"]), converge=view.converge()
+                "error",
+                "model-unreadable",
+                f"model {name}",
+                closed=first_of([*map(one_line, have["closed"])]),
+                converge=view.converge(),
             )
         for rule, expected, found in _wrong(model, have):
             yield view.difference("error", rule, f"model {name}", found=found, expected=expected)

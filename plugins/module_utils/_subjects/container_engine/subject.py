@@ -11,6 +11,7 @@ from ..._base.forms import forms
 from ..._base.gb10 import data_table, fact
 from ..._base.managed import Managed, ManagedJson
 from ..._base.place import Place
+from ..._base.reading import Daemon
 from ..._base.received import one_line
 from ..._base.slice import ContainerEngineSlice
 from ..._base.subject import Differences, DriftContext, PreflightContext, SliceContext, Subject
@@ -64,7 +65,7 @@ def _files(plan: ContainerEngineSlice) -> Iterator[Managed | ManagedJson]:
 
 def _differences(view: DriftContext) -> Differences:
     daemon = view.state["daemon"]
-    yield from map(view.of_finding, _overruled(daemon or {}, view.slice["container_engine"]))
+    yield from map(view.of_finding, _overruled(daemon, view.slice["container_engine"]))
     engine = view.state["engine"]
     if engine is not None and not engine["running"] and not (daemon and daemon["masked"]):
         hangs = one_line(engine.get("hangs", ""))
@@ -75,7 +76,7 @@ def _differences(view: DriftContext) -> Differences:
 
 
 def _gone(missing: Sequence[str]) -> str:
-    return f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} gone"
+    return f"{' and '.join(map(one_line, missing))} {'are' if len(missing) > 1 else 'is'} gone"
 
 
 def _obstacles(look: PreflightContext) -> Iterator[Finding]:
@@ -99,18 +100,20 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
         yield worded.host_error("docker-restart", "Docker", found=found, remedy=remedy, reason=reason)
 
 
-def _overruled(daemon: Mapping[str, Any], plan: ContainerEngineSlice) -> Iterator[Finding]:
+def _overruled(daemon: Daemon | None, plan: ContainerEngineSlice) -> Iterator[Finding]:
     """What of the owner's wins over our daemon.json, or keeps Docker from starting with it."""
-    where = daemon.get("where", {})
-    if daemon.get("masked"):
+    if daemon is None:
+        return
+    where = daemon["where"]
+    if daemon["masked"]:
         yield worded.error("docker-masked", UNIT, kind="host", unit=UNIT)
-    if daemon.get("file"):
-        found = f"dockerd reads {daemon['file']} instead ({where.get('config-file', _CAT)})"
+    if daemon["file"]:
+        found = f"dockerd reads {one_line(daemon['file'])} instead ({one_line(where.get('config-file', _CAT))})"
         yield worded.host_error("docker-other-file", _DAEMON, found=found, file=_DAEMON)
     written = {key for key, value in plan["daemon"].items() if value is not None}
-    for key in sorted(written & {*daemon.get("flags", ())}):
+    for key in sorted(written & {*map(one_line, daemon["flags"])}):
         at = Place(variable="fleet_host").below("container_engine", "daemon", key)
-        yield worded.host_error("docker-option-twice", at, key=key, key_get=where.get(key, _CAT))
+        yield worded.host_error("docker-option-twice", at, key=key, key_get=one_line(where.get(key, _CAT)))
 
 
 def _is_ours(name: str) -> bool:

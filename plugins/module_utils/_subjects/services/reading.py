@@ -94,7 +94,7 @@ def _mounts(entry: Mapping[str, Any]) -> Iterator[list[Any]]:
 _UNIT_BYTES = 1 << 16
 
 
-def read_units(folder: Path = Path(layout.UNITS), services: Path = Path(layout.SERVICES)) -> list[dict[str, Any]]:
+def read_units(folder: Path = Path(layout.UNITS), services: Path = Path(layout.SERVICES)) -> list[Any]:
     """``{unit, inventory, ranks, asked, unproved, taken_back}`` of each unit of ours in the folder. services: the
     folder of the supervisors' files.
 

@@ -14,7 +14,7 @@ from ..._base.managed import Managed, ManagedJson, keyed, managed
 from ..._base.place import Place
 from ..._base.ranks import with_groups
 from ..._base.reading import Container, Image, State, TakenBack
-from ..._base.received import one_line, to_read
+from ..._base.received import LINE, matching, one_line, to_read
 from ..._base.sizes import duration
 from ..._base.slice import ContainerEntry, Files, Folders, ServiceSlice, Slice, SupervisorSlice
 from ..._base.subject import (
@@ -191,7 +191,8 @@ def _apart(want: list[str], have: list[str]) -> tuple[str, str]:
 
 
 def _listed(value: object) -> str:
-    return json.dumps(value) if isinstance(value, list | bool) else str(value)
+    text = "None" if value is None else matching(LINE, value)
+    return json.dumps(value) if text is None else text
 
 
 def _short(digest: str) -> str:

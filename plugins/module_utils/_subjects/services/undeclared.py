@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ..._base import layout
+from ..._base.reading import OurUnit
+from ..._base.received import one_line
 
 # ordered: by name. moved: to other hosts of this run. away: to hosts that this run leaves out. waiting: to hosts that
 # are out of reach. renamed: declared here, by a unit of an earlier release, which named them otherwise. gone: declared
@@ -42,7 +44,7 @@ class Undeclared:
         return asdict(self)
 
 
-def undeclared(units: Iterable[Mapping[str, Any]], host: str, run: Mapping[str, Any]) -> list[Undeclared]:
+def undeclared(units: Iterable[OurUnit], host: str, run: Mapping[str, Any]) -> list[Undeclared]:
     """units: ``{unit, inventory, ranks}`` of a reading (`_subjects.services.reading.read_units`).
 
     run: what the run is about, as `gb10.fleet.plan` returns it: ``inventory``, its name; ``placed``, the hosts of each
@@ -71,7 +73,7 @@ def undeclared(units: Iterable[Mapping[str, Any]], host: str, run: Mapping[str, 
                 "" if is_gateway else one["unit"].removesuffix(".service"),
                 (f"{layout.UNITS}/{one['unit']}", *files),
                 () if goes_on else folders,
-                one["inventory"],
+                one_line(one["inventory"]),
                 tuple(hosts),
                 fate,
             )
@@ -79,7 +81,7 @@ def undeclared(units: Iterable[Mapping[str, Any]], host: str, run: Mapping[str, 
     return found
 
 
-def _of_another(unit: Mapping[str, Any], host: str, hosts: Sequence[str]) -> Fate:
+def _of_another(unit: OurUnit, host: str, hosts: Sequence[str]) -> Fate:
     if host in hosts:
         return "taken"
     return "joined" if unit["ranks"] > 1 else "foreign"
