@@ -41,7 +41,7 @@ more context is asked for than the model or the KV pool holds -> lower workload.
    KV cache length.*exceeds|Impossible to fit|context length .*(?:greater|longer|exceeds)|exceeds? .*max_position
    KV cache is needed|max_seq_len.*(?:exceed|large)
 a file of the model is damaged or cut off -> run site.yml, which brings files that are missing or damaged
-   SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file
+   SafetensorError|within the file bounds|invalid magic|bad magic|unexpectedly reached end of file|missing bytes
    PytorchStreamReader failed|corrupt file|UnpicklingError|MetadataIncompleteBuffer|InvalidHeader|HeaderTooLarge
    tensor .* (?:offset|size) mismatch|(?<!data )is corrupted|failed to read (?:magic|header|key|tensor)
    EOFError: (?:Ran out|short)|codec can't decode
@@ -115,7 +115,7 @@ the image lacks a program or library, or has another build of it -> take another
    _OpNamespace|\d+ (?:positional )?arguments?\(s\)|not compiled with|compiled without|built without
    pip install (?!-|git)|fatal error: \S+\.h|already used by a Transformers|incompatible function arguments
    Tried to instantiate class|same version of|No such file.*(?:dist|site)-packages|engine plan file
-   Library lib\S+ is not
+   Library lib\S+ is not|\d\.\d+(?:\.\d+)? or (?:newer|later|higher)
 the engine does not know an option -> take it out of the recipe, or take an image that has it; then run site.yml
    invalid argument \S+ for "-|unrecognized argument|invalid argument: -|No such option|[Uu]nknown (?:argument|option)
    ambiguous option|(?:[Cc]onfig|Args|main|serve)\w*(?:\.__init__)?\(\) got an unexpected keyword|unknown flag
@@ -156,7 +156,7 @@ the TLS certificate and its key do not fit, or can't be read -> look at the file
    SSLError|X509|PEM (?:lib|routines)
 the ranks have different images or settings -> run site.yml for all hosts of the service
    already checked in|[Vv]ersion mismatch|[Mm]ismatched? (?:versions|NCCL)|invalid usage|config hash
-   configuration mismatch|Message truncated|RPC server version
+   configuration mismatch|across ranks|Message truncated|RPC server version
 Ray's ranks do not have the same token -> run site.yml for all hosts of the service
    RAY_AUTH|AuthenticationError|[Uu]nauthenticated|UNAUTHENTICATED|[Aa]uth(?:entication)? token|InvalidAuth
 fewer ranks have joined than the service needs -> `ansible-playbook gb10.fleet.status` shows the other ranks
@@ -178,7 +178,7 @@ a rank can't be reached -> `ansible-playbook gb10.fleet.status` shows the other 
 a kernel failed on the GPU -> `journalctl -k -g NVRM` shows the driver's words; if it comes again, take another image
    illegal memory access|launch failure|device-side assert|CUBLAS_STATUS|CUDNN_STATUS|misaligned address|Xid
    (?<!Worker )failed with error|invalid configuration argument|cudaSuccess|uncorrectable ECC|LaunchFailure
-   illegal instruction was|fallen off|running GEMM|Triton Error|\.cuh?:\d+: fatal error
+   illegal instruction was|fallen off|running GEMM|Triton Error|\.cuh?:\d+:(?: fatal error|.* Assertion)
    (?:cutlass|cuDNN|cuBLAS|FlashInfer).*(?:[Ee]rror|[Ff]ail)
 CUDA failed
 -> see what `ansible-playbook gb10.fleet.doctor` says of its driver; restart the host unless it shows restart-known-bad
@@ -199,23 +199,28 @@ the checkpoint, its config and the image's release do not fit together -> take a
    (?:[Cc]onfig|Model|ForCausalLM|Layer|Linear|Parameter|Head)\w*'? (?:object )?has no attribute|assert .*\bweights?\b
    tensor attribute|remaining_buffer_size|a \+ length|vocab size|not all shards
    ^KeyError: '(?![A-Z]+'|[0-9a-f]{32})[^ ']+'|No \w+ layers found|missing from model|expected scalar type
-   unordered_map::at
+   unordered_map::at|multiple config files|[Uu]nexpected [\w-]+ tensor|sizes must align|[Vv]ocabular(?:y|ies)
 the engine crashed -> take another build of the image; a report belongs to the engine's project
    [Ss]egmentation fault|SIGSEGV|Segfault|Fatal Python error|core dumped|SIGABRT|SIGILL|stack smashing|double free
    to unpack|_dynamo\.exc|torch\.fx|': -(?:4|6|7|11)\b|Inductor|BackendCompiler|has no attribute
-   ^(?:TypeError(?!.* --)|IndexError|UnboundLocalError|NameError|RecursionError|ZeroDivision)|'NoneType'|panicked
-   PanicException|GGML_ASSERT|: Assertion [`'].* failed|terminate called(?!.*what\(\))
+   ^(?:TypeError(?!.*(?: --|must be a (?:subclass|dict)|requires ))|IndexError|UnboundLocalError|NameError)
+   ^(?:RecursionError|ZeroDivision)|'NoneType'|errors\.CompilationError|panicked|PanicException
+   GGML_ASSERT|: Assertion [`'].* failed|terminate called(?!.*what\(\))
 NCCL fails between the ranks -> `ansible-playbook gb10.fleet.doctor` looks at fabric and driver
    NCCL (?:error|WARN)|nccl\w+Error|unhandled (?:system|cuda) error
 Docker does not start the container -> mend what its words name; `journalctl --unit docker` may say more
    Error response from daemon|OCI runtime
 the engine refuses a setting -> change it in the recipe, and run site.yml
-   error: argument|while handling argument|invalid choice|validation error|[Mm]ust be|should be|is expected(?! to)
-   \bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)|not supported|unsupported|[Ii]nvalid(?! or incomplete)
-   cannot be(?! acce)|can't be|can not|[Oo]nly .*support|is required|incompatible|[Dd]o(?:es)? not support
+   error: argument|while handling argument|invalid choice|validation error|[Mm]ust (?:be|use)|should be
+   is expected(?! to)|\bexpect(?:s|ed)\b.*(?:\bgot\b|one of|to be)|unsupported|[Ii]nvalid(?! or incomplete)
+   cannot be(?! acce)|can't be|can not|[Oo]nly .*support|is required|incompatible|not support|n't support|supports? only
    supports? \S+ only|% \w*(?:tp|world|parallel)\w*_size\b|not allowed|has been removed|limit allowed|is not valid
    Do not set|[Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory(?:$|.*cache))
-   not found|requires\b|n't exist|is (?:greater|larger) than|must \w+ to|minimum allowed|forked subprocess
+   not found|requires\b|n't exist|is (?:greater|larger) than|must \w+ (?:to|exactly)|minimum allowed|forked subprocess
+   ^NotImplementedError: |(?<![\w-])--[a-z][\w-]{3,}|\b(?:VLLM|SGLANG|SGL|TRTLLM|TLLM|NCCL|GGML|LLAMA|RAY)_[A-Z]
+   may be (?:configured|set|used)|has no effect|not compatible|currently (?:requires|supports)|not implemented for
+   only (?:applicable|available)|[Uu]nexpected (?:extra|config)|unavailable on
+   (?:[Pp]lease|[Cc]onsider|[Tt]ry) (?:(?:re)?set|us|adjust|disabl|enabl|reduc|lower|increas|specify|chang|remov)
    Buffer overflow|find the config|is not enabled|arguments are required|Expected .* to be true
 """
 
@@ -235,7 +240,7 @@ _COMPILED = [*_kinds()]
 _SETTING = re.compile(
     r"--[a-z]|\b[Aa]rg|ption|onfig|etting|\b[Ff]lag|\b[A-Z]{3,}_[A-Z_]{3}|lease|able\b|backend|[Qq]uant|dtype|arallel|"
     r"max[_-]|num[_-]|_(?:size|len|token)|mode|upport|validation error|choice|LoRA|cache|error: |docker: |"
-    r"No such file|minimum|start method|one of"
+    r"No such file|minimum|start method|one of|mplemented|[Cc]onnector|[Ss]pecul|[Dd]raft|\b[DTEPC]C?P\b"
 )
 # Of what only says that something else failed, the words that say how. The second: who did it is for others to tell.
 _HOW = re.compile(r"Worker failed with error")
@@ -315,7 +320,7 @@ _NATIVE = re.compile(
     r"(?:llama|ggml|gguf|clip|mtmd|common)\w*: .*\b(?:requires|must be|must match|not supported|no backends|invalid|"
     r"unknown|missing|wrong|not compatible)|.*: (?:invalid|cannot|unable|missing)|exec |nvidia-container-cli: |"
     r"/bin/sh: \d|.*\bExpected .* to be|"
-    r"Encountered an error|Value '|(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |"
+    r"Encountered an error|Value '|This kernel |(?:Unsupported|Invalid|Cannot|Can't|Could not|Missing|Unknown) |"
     r".*(?:terminat(?:ed with|ing due to uncaught) exception|detected by watchdog|disabling jinja)|"
     r".*(?:Bus error|Segmentation fault|Illegal instruction|core dumped)|"
     r".*(?:noticed that process|[Uu]nable to|[Tt]imeout|timed out|[Ff]atal|CRITICAL|panicked at|[Oo]ut of memory)"
