@@ -65,7 +65,8 @@ def _files(plan: ContainerEngineSlice) -> Iterator[Managed | ManagedJson]:
 
 def _differences(view: DriftContext) -> Differences:
     daemon = view.state["daemon"]
-    yield from map(view.of_finding, _overruled(daemon, view.slice["container_engine"]))
+    if daemon is not None:
+        yield from map(view.of_finding, _overruled(daemon, view.slice["container_engine"]))
     engine = view.state["engine"]
     if engine is not None and not engine["running"] and not (daemon and daemon["masked"]):
         hangs = one_line(engine.get("hangs", ""))
@@ -100,18 +101,16 @@ def _obstacles(look: PreflightContext) -> Iterator[Finding]:
         yield worded.host_error("docker-restart", "Docker", found=found, remedy=remedy, reason=reason)
 
 
-def _overruled(daemon: Daemon | None, plan: ContainerEngineSlice) -> Iterator[Finding]:
+def _overruled(daemon: Daemon, plan: ContainerEngineSlice) -> Iterator[Finding]:
     """What of the owner's wins over our daemon.json, or keeps Docker from starting with it."""
-    if daemon is None:
-        return
-    where = daemon["where"]
-    if daemon["masked"]:
+    where = daemon.get("where", {})
+    if daemon.get("masked"):
         yield worded.error("docker-masked", UNIT, kind="host", unit=UNIT)
-    if daemon["file"]:
+    if daemon.get("file"):
         found = f"dockerd reads {one_line(daemon['file'])} instead ({one_line(where.get('config-file', _CAT))})"
         yield worded.host_error("docker-other-file", _DAEMON, found=found, file=_DAEMON)
     written = {key for key, value in plan["daemon"].items() if value is not None}
-    for key in sorted(written & {*map(one_line, daemon["flags"])}):
+    for key in sorted(written & {*map(one_line, daemon.get("flags", ()))}):
         at = Place(variable="fleet_host").below("container_engine", "daemon", key)
         yield worded.host_error("docker-option-twice", at, key=key, key_get=one_line(where.get(key, _CAT)))
 
