@@ -147,8 +147,8 @@ def test_the_host_boots_closed(closed: Group) -> None:
 def test_rules_that_shut_ssh_out_are_taken_back(closed: Group) -> None:
     """Nobody confirms them, since nobody can."""
     host, folder = closed.worker, "plugins/module_utils"
-    needed = (*(ROOT / folder / "_subjects" / "firewall").glob("*.py"), *(ROOT / folder / "_base").glob("*.py"))
-    for source in needed:
+    rooms = [ROOT / folder / room for room in ("_subjects/firewall", "_subjects/fabric", "_base")]
+    for source in [source for room in rooms for source in room.glob("*.py")]:
         path = f"/tmp/collections/ansible_collections/gb10/fleet/{source.relative_to(ROOT)}"
         closed.write(host, path, source.read_text("utf-8"))
     closed.write(host, "/tmp/load.py", PROGRAM)
