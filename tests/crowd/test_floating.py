@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.units import address_config
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.plan import address_config
 
 ADDRESS, PORT = "10.99.0.100", 8443
 HOSTS = {"gb10-one": "10.99.0.1", "gb10-two": "10.99.0.2"}

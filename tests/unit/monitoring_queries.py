@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import console, dashboards
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import dashboards
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import plan as console
 
 
 def of_page(recorded: Collection[str]) -> list[str]:

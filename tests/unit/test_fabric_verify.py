@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import cable_ends
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric import arp
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric import reading as arp
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.bandwidth import judge_bandwidth
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import where
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hotplug import parse_measured

@@ -26,7 +26,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry impor
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.speed.served import least_share, totals
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host import textfile
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import console, dashboards, prometheus
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import dashboards, prometheus
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import plan as console
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import (
     EXPECTED,
     PACE,

@@ -24,7 +24,8 @@ from urllib.parse import quote
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host import textfile
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import console, prometheus
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import plan as console
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.prometheus import Endpoint
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import recordings, rules
 from monitoring_queries import of_dashboards, of_page

@@ -16,7 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service i
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import rank_unit
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.units import units
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.plan import units
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.registry import SUBJECTS
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import read_units
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import undeclared

@@ -13,7 +13,7 @@ from .._base.layers import Layer, Value, merge
 from .._base.place import Place
 from .._base.schema import check
 from .._base.sizes import quantity
-from .._engines.declaration import ImageData, RecipeData, ServiceData
+from .._engines.declaration import DraftData, ImageData, ModelData, RecipeData, ServiceData
 from .._engines.engine import Engine
 from .._engines.environment import Slices, group_environment
 from .._engines.placed import Host, Overlays, Placed
@@ -21,7 +21,83 @@ from .._engines.recipes.overlays import plan_overlays
 from .._engines.recipes.recipe import Library, environment_problems, flag_problems, image_problems, old_image_keys
 from .._engines.recipes.spec import MODEL, image_spec
 from .._engines.registry import ENGINES
-from . import overrides
+from .._facts.models.gguf_files import meant
+
+
+def image_of(
+    recipe: ImageData, own: Mapping[str, object], place: Place, engine: Engine
+) -> tuple[dict[str, Any], list[Finding]]:
+    """``image`` of a service. A reference other than the recipe's decides family and release by what its name is known
+    for; what is neither known nor written is an error.
+
+    recipe: its ``image``. own: the service's, as written. place: of the service's.
+    """
+    reference = own.get("reference")
+    if own.get("build", recipe.get("build")) != recipe.get("build"):
+        # of another build nothing is known but what the service writes; what is missing, its schema says
+        return dict(own), []
+    if not isinstance(reference, str) or reference == recipe.get("reference"):
+        return {**recipe, **own}, []
+    found = {**engine.image_facts(reference), **own}
+    missing = [key for key in ("family", "release") if key not in found]
+    if not missing:
+        return found, []
+    keys = " and ".join(f"image.{key}" for key in missing)
+    families = ", ".join(engine.spec.families)
+    return {"family": engine.spec.families[-1], **found}, [
+        worded.error(
+            "service-image",
+            place.below("reference"),
+            reference=reference,
+            missing=" and ".join(missing),
+            keys=keys,
+            of_recipe=recipe.get("reference") or recipe["build"],
+            families=families,
+            engine=engine.spec.name,
+        )
+    ]
+
+
+def is_another_model(recipe: ModelData, own: Mapping[str, object]) -> bool:
+    """Whether a service serves another repository than its recipe's. recipe, own: the ``model`` of each."""
+    return bool(own.get("repository", recipe["repository"]) != recipe["repository"])
+
+
+def model_of(recipe: ModelData, own: Mapping[str, object]) -> dict[str, Any]:
+    """``model`` of a service. Of another repository nothing is known but what the service writes. A size in place of a
+    file means the recipe's, where that is so packed."""
+    file, wanted = recipe.get("file", ""), own.get("file")
+    if isinstance(wanted, str) and meant({file: 0}, wanted):
+        own = {**own, "file": file}
+    return dict(own) if is_another_model(recipe, own) else {**recipe, **own}
+
+
+def without_its_model(recipe: RecipeData, place: Place) -> tuple[RecipeData, list[Finding]]:
+    """A recipe that serves another model: without what was measured of its own. What it lays over files of its own
+    model has nothing to lie on."""
+    rest: RecipeData = {**recipe, "memory": {"calibrations": []}, "measured": []}
+    of_model = [
+        overlay for overlay in recipe["overlays"] if "model_file" in overlay or not overlay["target"].startswith("/")
+    ]
+    files = [overlay.get("model_file", overlay["target"]) for overlay in of_model]
+    if not files:
+        return rest, []
+    found = f"another model than {recipe['model']['repository']}, whose {', '.join(files)} the recipe changes"
+    return rest, [worded.error("service-model-overlay", place, found=found, name=recipe["name"])]
+
+
+def with_draft(model: ModelData, wanted: str | None) -> ModelData:
+    """The model with the draft model that the decided flags ask for, so that both are staged; without one that they
+    don't. wanted: its repository."""
+    declared = model.get("draft")
+    rest = model.copy()
+    rest.pop("draft", None)
+    if wanted is None:
+        return rest
+    if declared and declared["repository"] == wanted:
+        return {**rest, "draft": declared}
+    unknown: DraftData = {"repository": wanted, "revision": None, "seal": None, "config": None, "weights_bytes": None}
+    return {**rest, "draft": unknown}
 
 
 def place(
@@ -41,16 +117,16 @@ def place(
     findings = [*old_image_keys(settings["image"], where.below("image"))]
     if findings:
         return None, findings
-    written, findings = overrides.image_of(recipe["image"], settings["image"], where.below("image"), engine)
+    written, findings = image_of(recipe["image"], settings["image"], where.below("image"), engine)
     image, wrong = check(image_spec(engine.spec), written, where.below("image"))
     findings += wrong or image_problems(image, where.below("image"))
     if not findings and "build" in image:
         image, findings = _built(image, hosts[0].name, library, where.below("image"))
-    model, wrong = check(MODEL, overrides.model_of(recipe["model"], settings["model"]), where.below("model"))
+    model, wrong = check(MODEL, model_of(recipe["model"], settings["model"]), where.below("model"))
     findings += wrong
     if any(finding.severity == "error" for finding in findings):
         return None, findings
-    another = overrides.is_another_model(recipe["model"], settings["model"])
+    another = is_another_model(recipe["model"], settings["model"])
     if another:
         findings.append(
             worded.hint(
@@ -60,7 +136,7 @@ def place(
                 recipe_repository=recipe["model"]["repository"],
             )
         )
-        recipe, wrong = overrides.without_its_model(recipe, where.below("model", "repository"))
+        recipe, wrong = without_its_model(recipe, where.below("model", "repository"))
         findings += wrong
     if "weights_bytes" not in settings["model"]:
         model = {**model, "weights_bytes": library.weights_of("" if another else recipe["name"], model)}
@@ -93,7 +169,7 @@ def place(
     placed = replace(placed, overlays=overlays, members=members, flags=_flags(placed))
     values = {name: decided.value for name, decided in placed.flags.items()}
     # where an option names it, options decide; one that is loaded by its file is what is declared
-    drafted = placed.model if engine.spec.single_files else overrides.with_draft(placed.model, engine.draft(values))
+    drafted = placed.model if engine.spec.single_files else with_draft(placed.model, engine.draft(values))
     drafter, unread = library.config_of_draft(drafted, where.below("model", "draft", "config"))
     findings += unread
     placed = replace(placed, model=drafted, drafter=drafter)

@@ -2,17 +2,82 @@
 """A host's part of the monitoring: what it shows, and on one host what collects it."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 
 from ..._base import layout
-from ..._base.gb10 import fact
+from ..._base.gb10 import data_table, fact, text_of
 from ..._base.slice import Files, MonitoringPart, MonitoringSlice, Slice
 from ..._on_host.rank.service import from_plan
-from . import console, dashboards, prometheus
+from . import dashboards, prometheus
 from .declared import MonitoringDeclared
 from .prometheus import Endpoint
-from .rules import Forecast, rules
+from .rules import Alert, Forecast, alerts, is_recorded, rules
+
+# Heading, PromQL with %s for the labels of the row, how a value is shown.
+_COLUMNS_OF_HOSTS: tuple[tuple[str, str, str], ...] = data_table("console_hosts")
+_COLUMNS_OF_SERVICES: tuple[tuple[str, str, str], ...] = data_table("console_services")
+_HOSTS, _RANKS = 'up{job="host"}', "gb10_service_serving"
+# Series of an alert's condition, as ALERTS itself has the value 1.
+_FIRING = '({expr}) and ignoring (alertname, alertstate, severity) ALERTS{{alertname="{name}",alertstate="firing"}}'
+
+
+def page(inventory: str, limits: Mapping[str, object], recorded: Collection[str]) -> str:
+    """limits, recorded: as in `rules.alerts`."""
+    return text_of(
+        "console.html",
+        inventory=escape(inventory),
+        alerts=_alert_rows(alerts(limits, recorded)),
+        hosts=_table(("host",), _HOSTS, _COLUMNS_OF_HOSTS),
+        services=_table(("host", "service", "rank"), _RANKS, _of_services(recorded)),
+    )
+
+
+def _of_services(recorded: Collection[str]) -> list[tuple[str, str, str]]:
+    return [column for column in _COLUMNS_OF_SERVICES if is_recorded(column[1], recorded)]
+
+
+def _alert_rows(of: Iterable[Alert]) -> str:
+    rows = []
+    for alert in of:
+        what, command = (_of_page(text) for text in (alert.summary, alert.command))
+        rows.append(
+            f"{{{{ range query {_quoted(_FIRING.format(expr=alert.expr, name=alert.name))} }}}}"
+            f'<tr><td class="{alert.severity}">{alert.name}</td><td>{what}</td><td><code>{command}</code></td></tr>'
+            "{{ end }}"
+        )
+    return "\n".join(rows)
+
+
+def _of_page(text: str) -> str:
+    """An alert's words: its labels and its value are the row's."""
+    text = escape(text, quote=False).replace("{{ $value", "{{ .Value")
+    return re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"{{ .Labels.\1 }}", text)
+
+
+def _table(labels: Sequence[str], rows: str, columns: Sequence[tuple[str, str, str]]) -> str:
+    """labels: of a row's series, which its columns are asked with; requests are those of a service on a host."""
+    heads = "".join(f"<th>{name}</th>" for name in (*labels, *(name for name, _, _ in columns)))
+    first = "".join(f"<td>{{{{ $row.Labels.{label} }}}}</td>" for label in labels)
+    cells = "".join(_cell(labels, expr, shown) for _, expr, shown in columns)
+    each = f"{{{{ range query {_quoted(rows)} | sortByLabel {_quoted(labels[0])} }}}}{{{{ $row := . }}}}"
+    return f"<table><tr>{heads}</tr>\n{each}<tr>{first}{cells}</tr>\n{{{{ end }}}}</table>"
+
+
+def _cell(labels: Sequence[str], expr: str, shown: str) -> str:
+    asked = [label for label in labels if not (label == "rank" and expr.startswith("gb10:"))]
+    form = expr % ",".join(f"{label}=%q" for label in asked)
+    values = " ".join(f"$row.Labels.{label}" for label in asked)
+    return f"<td>{{{{ with printf {_quoted(form)} {values} | query }}}}{shown}{{{{ else }}}}-{{{{ end }}}}</td>"
+
+
+def _quoted(text: str) -> str:
+    """A text of Go's templates."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
 
 _PROGRAM = "plugins/module_utils/_on_host/textfile.py"
 
@@ -100,7 +165,7 @@ def collected_slice(monitoring: MonitoringDeclared, of: Collected, inventory: st
         prometheus.CONFIG: prometheus.as_text(prometheus.config(inventory, hosts, endpoints)),
         prometheus.RULES: prometheus.as_text(ruled),
         prometheus.RECEIVERS: prometheus.as_text(prometheus.receivers(monitoring["alerts"])),
-        f"{prometheus.CONSOLES}/fleet.html": console.page(inventory, limits, recorded),
+        f"{prometheus.CONSOLES}/fleet.html": page(inventory, limits, recorded),
         f"{layout.UNITS}/{layout.PROMETHEUS_UNIT}": prometheus.prometheus_unit(
             monitoring,
             most,
