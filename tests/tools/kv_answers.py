@@ -2,9 +2,9 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of vLLM's own code for tests/data/kv-cases/autumn-families.json and context-ranks.json: its classes make the
-spec of each layer of a model's config.json, and its planner divides the memory. No GPU: compute capability 12.1 and the
-ranks are stand-ins.
+"""Answers of vLLM's own code for tests/data/kv-cases/autumn.json, autumn-families.json and context-ranks.json: its
+classes make the spec of each layer of a model's config.json, its platform chooses the block that recurrent states and
+attention share, and its planner divides the memory. No GPU: compute capability 12.1 and the ranks are stand-ins.
 
     pip download vllm==0.33.0 --no-deps -d DL && unzip -q DL/vllm-*.whl -d VLLM
     python -m venv V && V/bin/pip install torch --index-url https://download.pytorch.org/whl/cpu
@@ -16,6 +16,8 @@ Without --write it prints what differs from the file.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -48,6 +50,15 @@ def start(config: dict[str, Any], flags: dict[str, Any]) -> Any:
         skip_page_size_padded=None,
         swa_bounded_replay=True,
         enable_prefix_caching=flags.get("enable_prefix_caching", True),
+        user_specified_block_size="block_size" in flags,
+        mamba_cache_mode="align" if flags.get("enable_prefix_caching", True) else "none",
+        mamba_cache_dtype="auto",
+        mamba_ssm_cache_dtype=text_of(config).get("mamba_ssm_dtype", "auto"),
+        mamba_block_size=None,
+        mamba_page_size_padded=None,
+        prefix_match_unit=None,
+        use_replayssm=False,
+        kv_cache_dtype_skip_layers=[],
     )
     cache.get_resolved_kv_cache_layout = lambda: KVCacheLayout[cache.kv_cache_layout]
     return Stub(
@@ -67,7 +78,11 @@ def start(config: dict[str, Any], flags: dict[str, Any]) -> Any:
         compilation_config=Stub(static_forward_context={}),
         kv_transfer_config=None,
         kv_events_config=None,
-        speculative_config=None,
+        additional_config={},
+        lora_config=None,
+        speculative_config=Stub(num_speculative_tokens=drafts, use_eagle_block_drop=lambda: False)
+        if speculation
+        else None,
         num_speculative_tokens=drafts,
         num_prefill_lookahead_tokens=(drafts if several else 1) if speculation else 0,
         max_in_flight_tokens=batch * (2 if asynchronous else 1),
@@ -269,6 +284,152 @@ def deepseek_v41(config: dict[str, Any], flags: dict[str, Any], vllm: Any) -> di
     return found
 
 
+def made(kind: Any, **own: Any) -> Any:
+    """An instance of a layer without its weights."""
+    one = kind.__new__(kind)
+    torch.nn.Module.__init__(one)
+    for name, value in own.items():
+        setattr(one, name, value)
+    return one
+
+
+def hybrid(config: dict[str, Any], vllm: Any, layers: dict[str, Any], model: Any) -> dict[str, Any]:
+    """The specs of layers beside recurrent states, after vLLM's platform has chosen their common block."""
+    text = text_of(config)
+    vllm.compilation_config.static_forward_context = layers
+    vllm.model_config.hf_text_config = Stub(**text)
+    vllm.model_config.is_hybrid, vllm.model_config.architecture = True, config["architectures"][0]
+    models.ModelRegistry.resolve_model_cls = lambda *_, **__: (model, None)
+    vllm_config.set_current_vllm_config = lambda *_, **__: contextlib.nullcontext()
+    cuda.CudaPlatformBase.update_block_size_for_backend(vllm)
+    if vllm.cache_config.mamba_cache_mode != "align":
+        vllm.cache_config.mamba_block_size = vllm.model_config.max_model_len
+    found = {}
+    for name, one in layers.items():
+        spec = one.get_kv_cache_spec(vllm)
+        if isinstance(spec, kv_cache_interface.AttentionSpec):
+            spec = worker_utils.customize_attention_spec(one.get_attn_backend(), spec)
+        found[name] = spec
+    return found
+
+
+def glm_next(config: dict[str, Any], flags: dict[str, Any], vllm: Any) -> dict[str, Any]:
+    """Kimi Delta Attention by FlashKDA, and latents of FlashInfer's sparse kernels for compute capability 12."""
+    text, linear, cache = text_of(config), text_of(config)["linear_attn_config"], vllm.cache_config
+    for module in (glm_attention, deepseek_v2):
+        with_this(module, vllm)
+    indexer.get_current_vllm_config = lambda: vllm
+    indexer.get_paged_mqa_page_sizes = lambda: [64]
+    backend = kda._resolve_kda_prefill_backend("auto", linear["head_dim"], torch.bfloat16, -5.0)
+    dtype = mla_attention._canonicalize_sparse_mla_kv_cache_dtype(FlashInferMLASparseSM120Backend, cache.cache_dtype)
+    cache.cache_dtype = dtype
+    drafts = text.get("num_nextn_predict_layers", 0) if flags.get("speculative_config") else 0
+    kinds = text["layer_types"][: text["num_hidden_layers"]] + ["deepseek_sparse_attention"] * drafts
+    layers = {}
+    for at, kind in enumerate(kinds):
+        if kind == "linear_attention":
+            layers[f"{at}.kda"] = made(
+                kda.Glm5NextLinearAttention,
+                model_config=vllm.model_config,
+                cache_config=cache,
+                tp_size=vllm.parallel_config.tensor_parallel_size,
+                num_heads=linear["num_heads"],
+                head_dim=linear["head_dim"],
+                conv_size=linear["short_conv_kernel_size"],
+                num_spec=vllm.num_speculative_tokens,
+                kda_prefill_backend=backend,
+            )
+            continue
+        layers[f"{at}.latents"] = made(
+            mla_attention.MLAAttention,
+            kv_cache_dtype=dtype,
+            head_size=text["kv_lora_rank"] + text["qk_rope_head_dim"],
+            sliding_window=None,
+            topk_buffer_width=None,
+            indexer=True,
+            non_causal_multi_token_decode=False,
+            attn_backend=FlashInferMLASparseSM120Backend,
+        )
+        width = text["index_head_dim"]
+        common = {"cache_config": cache, "index_kpool": text["index_kpool"]}
+        layers[f"{at}.keys"] = glm_attention.Glm5NextIndexerCache(
+            head_dim=width + width // 128 * 4, dtype=torch.uint8, prefix=f"{at}.k_cache", **common
+        )
+        layers[f"{at}.tail"] = glm_attention.Glm5NextTailCache(
+            head_dim=width, dtype=torch.bfloat16, prefix=f"{at}.tail_cache", **common
+        )
+    vllm.model_config.use_mla = True
+    vllm.model_config.get_num_kv_heads = lambda _: 1
+    vllm.model_config.get_head_size = lambda: text["kv_lora_rank"] + text["qk_rope_head_dim"]
+    text.update(
+        linear_num_heads=linear["num_heads"],
+        linear_head_dim=linear["head_dim"],
+        linear_conv_kernel_dim=linear["short_conv_kernel_size"],
+    )
+    return hybrid({**config, "text_config": text}, vllm, layers, glm_model.Glm5NextForCausalLM)
+
+
+def qwen_sparse(config: dict[str, Any], flags: dict[str, Any], vllm: Any) -> dict[str, Any]:
+    """Gated DeltaNet by FlashInfer's kernels, QSA with its keys, and the convolution behind the table of n-grams."""
+    text, cache = text_of(config), vllm.cache_config
+    vllm.model_config.hf_text_config = Stub(**text)
+    with_this(qsa_cache, vllm)
+    backend = qwen_gdn._resolve_gdn_prefill_backend(vllm)[1]
+    ranks = vllm.parallel_config.tensor_parallel_size
+    several = text.get("full_attention_interval", 4)
+    kinds = ["full" if (at + 1) % several == 0 else "linear" for at in range(text["num_hidden_layers"])]
+    kinds += ["full"] * (1 if (flags.get("speculative_config") or {}).get("method") == "mtp" else 0)
+    layers: dict[str, Any] = {}
+    state = {"model_config": vllm.model_config, "cache_config": cache}
+    for at, kind in enumerate(kinds):
+        if kind == "linear":
+            layers[f"{at}.gdn"] = made(
+                qwen_gdn.QwenGatedDeltaNetAttention,
+                **state,
+                tp_size=ranks,
+                num_k_heads=text["linear_num_key_heads"],
+                num_v_heads=text["linear_num_value_heads"],
+                head_k_dim=text["linear_key_head_dim"],
+                head_v_dim=text["linear_value_head_dim"],
+                conv_kernel_size=text["linear_conv_kernel_dim"],
+                num_spec=vllm.num_speculative_tokens,
+                vllm_config=vllm,
+                _checkpoint_alignment=64 if cache.mamba_cache_mode == "align" and backend == "flashinfer" else None,
+            )
+            continue
+        layers[f"{at}.qsa"] = made(
+            qsa.Qwen4ExpQSAAttention,
+            num_kv_heads=max(1, text["num_key_value_heads"] // ranks),
+            head_dim=text["head_dim"],
+            kv_cache_torch_dtype=torch.float8_e4m3fn if eight(flags) else torch.bfloat16,
+            kv_cache_dtype=cache.cache_dtype,
+            attn_backend=qsa.Qwen4ExpQSAFlashAttentionBackend,
+        )
+        if text.get("indexer_n_heads") is None:
+            continue
+        common = {"cache_config": cache, "compress_ratio": text["indexer_compress_ratio"], "vllm_config": vllm}
+        width = text["indexer_head_dim"]
+        positions = config["architectures"][0].endswith("ForConditionalGeneration")
+        layers[f"{at}.raw"] = qsa_cache.QSAKeyStateCache(
+            head_size=width, dtype=torch.bfloat16, cache_rope_positions=positions, prefix=f"{at}.raw_key", **common
+        )
+        layers[f"{at}.keys"] = qsa_cache.QSACompressedKeyCache(
+            head_size=width, dtype=torch.bfloat16, prefix=f"{at}.compressed_key", **common
+        )
+    for at in text.get("ple_layer_ids") or []:
+        layers[f"{at}.ple"] = made(
+            ple_layer.Qwen4ExpPLELayer,
+            **state,
+            hc_hidden_size=text["hidden_size"] * text["hc_count"],
+            conv_state_len=(text["ple_conv_kernel_size"] - 1) * text["ngram_size"],
+            num_spec_tokens=vllm.num_speculative_tokens,
+        )
+    vllm.model_config.use_mla = False
+    vllm.model_config.get_num_kv_heads = lambda _: max(1, text["num_key_value_heads"] // ranks)
+    vllm.model_config.get_head_size = lambda: text["head_dim"]
+    return hybrid(config, vllm, layers, qwen_model.Qwen4ExpForCausalLM)
+
+
 FAMILIES = {
     **dict.fromkeys(("Ernie4_5ForCausalLM", "Ernie4_5_MoeForCausalLM", "Gemma3ForCausalLM", "Glm4ForCausalLM"), plain),
     **dict.fromkeys(("MixtralForCausalLM", "Qwen2MoeForCausalLM"), plain),
@@ -277,6 +438,8 @@ FAMILIES = {
     "DeepseekV41ForCausalLM": deepseek_v41,
     "DeepseekV3ForCausalLM": latent,
     "Glm4MoeForCausalLM": plain,
+    **dict.fromkeys(("Glm5NextForCausalLM", "Glm5NextForConditionalGeneration"), glm_next),
+    **dict.fromkeys(("Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration"), qwen_sparse),
     "Glm4MoeLiteForCausalLM": latent,
     "InklingForCausalLM": inkling,
     "InklingForConditionalGeneration": inkling,
@@ -297,12 +460,16 @@ def answer(config: dict[str, Any], flags: dict[str, Any], available: int) -> dic
     family = FAMILIES[config["architectures"][0]]
     if "text_config" in config:
         config["text_config"].setdefault("architectures", config["architectures"])
-    specs = family(config, flags, vllm)
-    packed = family is deepseek_v41  # its indexer asks for blocks outermost
-    layouts = ["BLHNC", "BLNHC"] if packed else [one.name for one in utils._DEFAULT_LAYOUT_PREFERENCE]
-    utils.resolve_kv_cache_layout(vllm, [layouts], specs.values())
-    groups = planning.get_global_kv_cache_groups(vllm, [specs])
     try:
+        specs = family(config, flags, vllm)
+        layouts = [one.name for one in utils._DEFAULT_LAYOUT_PREFERENCE]
+        if family is deepseek_v41:  # its indexer asks for blocks outermost
+            layouts = ["BLHNC", "BLNHC"]
+        elif layers := vllm.compilation_config.static_forward_context:
+            backends = {one.get_attn_backend(): None for one in layers.values()}
+            layouts = [one.name for one in utils.get_supported_kv_cache_layouts(backends)]
+        utils.resolve_kv_cache_layout(vllm, [layouts], specs.values())
+        groups = planning.get_global_kv_cache_groups(vllm, [specs])
         (made,) = planning.get_kv_cache_configs(vllm, [specs], [available], groups)
     except (ValueError, AssertionError) as refused:
         return {"error": str(refused)}
@@ -361,9 +528,35 @@ if __name__ == "__main__":
     from vllm.v1.core import kv_cache_utils
     from vllm.v1.kv_cache_layout import KVCacheLayout
 
+    gb10 = MagicMock()
+    gb10.is_cuda.return_value, gb10.get_cuda_runtime_major.return_value = True, 13
+    gb10.get_device_capability.return_value = Stub(major=12, minor=1)
+    gb10.is_device_capability.return_value = gb10.is_rocm.return_value = gb10.is_xpu.return_value = False
+    gb10.is_device_capability_family.side_effect = lambda family: family == 120
+    pictures = ["vllm.models.minimax_m3.common.mm_preprocess"]  # which need torchvision
+    pictures += [f"transformers.models.{name}.image_processing_{name}" for name in ("glm4v", "qwen2_vl")]
+    for name in (*pictures, "vllm._C_stable_libtorch"):
+        sys.modules[name] = MagicMock()
+    from vllm.models.glm5next.common import model as glm_model  # isort: skip
+    from vllm.model_executor import models
+    from vllm.model_executor.layers.mamba.gdn import qwen_gdn_linear_attn as qwen_gdn
+    from vllm.model_executor.models import deepseek_v2
+    from vllm.models.glm5next.common import attention as glm_attention
+    from vllm.models.glm5next.common import kda
+    from vllm.models.qwen4_exp.common import qsa_cache
+    from vllm.models.qwen4_exp.nvidia import model as qwen_model
+    from vllm.models.qwen4_exp.nvidia import ple_layer, qsa
+    from vllm.v1 import kv_cache_interface
+    from vllm.v1.attention.backends.mla import indexer
+    from vllm.v1.attention.backends.mla.flashinfer_mla_sparse import FlashInferMLASparseSM120Backend
+    from vllm.v1.worker import utils as worker_utils
+
+    vllm_config: Any = importlib.import_module("vllm.config.vllm")
+    cuda: Any = importlib.import_module("vllm.platforms.cuda")
+    for module in (kda, qwen_gdn, indexer):
+        module.current_platform = gb10
     for name in ("flashinfer", "flashinfer.decode", "flashinfer.prefill", "flashinfer.utils", "flashinfer.cascade"):
         sys.modules.setdefault(name, MagicMock())  # kernels, which no answer needs
-    sys.modules["vllm.models.minimax_m3.common.mm_preprocess"] = MagicMock()  # pictures, which need torchvision
     from vllm.models.minimax_m3.common import indexer as minimax_indexer
     from vllm.models.minimax_m3.nvidia import model as minimax_model
     from vllm.v1.attention.backends.flashinfer import FlashInferBackend

@@ -308,7 +308,6 @@ ALIKE = {
     "Qwen2_5_VLForConditionalGeneration": "Qwen2ForCausalLM",
     "VoxtralForConditionalGeneration": "LlamaForCausalLM",
     "Glm5NextForCausalLM": "Glm5NextForConditionalGeneration",
-    "Qwen4ExpForCausalLM": "Qwen4ExpForConditionalGeneration",
     "Gemma4ForCausalLM": "Gemma4ForConditionalGeneration",
     "Gemma4UnifiedForConditionalGeneration": "Gemma4ForConditionalGeneration",
     "MiniMaxM3SparseForCausalLM": "MiniMaxM3SparseForConditionalGeneration",

@@ -13,7 +13,7 @@ from typing import Literal
 from . import backends, states
 from .model import Attention, DeltaNet, Model
 from .settings import DEFAULT_BLOCK, Settings
-from .trouble import not_sized
+from .trouble import not_sized, refusal
 
 Kind = Literal["FullAttention", "MLAAttention", "SlidingWindow", "Mamba", "CircularBuffer"]
 # An indexer's key is in 16 bits whatever --kv-cache-dtype is (vllm/models/minimax_m3/common/indexer.py).
@@ -105,8 +105,8 @@ def hybrid(model: Model, settings: Settings) -> Hybrid | None:
         elements, kept = model.convolution
         width = backends.dtype_bytes(state.dtypes[0])
         state_bytes = max(state_bytes, elements * (kept + settings.speculative_tokens) * width)
-    # the platform counts a latent by its width, whatever its kernels make of it
-    token = token_bytes(replace(model.attention, packed=0), settings)
+    # the platform counts a packed latent by its width in 8 bits, also where --kv-cache-dtype is auto
+    token = model.attention.key_width if model.attention.packed else token_bytes(model.attention, settings)
     unit = _LATENT_UNIT if latent else DEFAULT_BLOCK
     if settings.user_block is not None and release.counts_user_block_as_alignment:
         unit = max(unit, settings.user_block)
@@ -150,6 +150,14 @@ def _pages(layer: object, settings: Settings, common: Hybrid | None, backend: st
     pooled = layer.pooled
     times = ceil_div(pooled.tokens + settings.speculative_tokens, pooled.tokens)
     ring = pooled.tokens * (1 << (times - 1).bit_length() if pooled.doubles else times)
+    if page.block % ring:
+        raise refusal(
+            "kv-pages",
+            "flags.speculative_config",
+            words=f"AssertionError: QSA ring capacity {ring} must divide the attention block size {page.block}",
+            remedy=f"draft fewer tokens, or write --block-size {math.lcm(ring, DEFAULT_BLOCK)}",
+            source="vllm/models/qwen4_exp/common/qsa_cache.py, QSAKeyStateCache",
+        )
     keys = page.block // pooled.tokens * pooled.key
     return [page, replace(page, bytes=keys), Page("CircularBuffer", ring, ring * pooled.open)]
 
