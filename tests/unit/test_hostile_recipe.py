@@ -406,6 +406,7 @@ LOCAL = {"source": {"path": "/srv/m"}}
                 "/x/a.pth",
                 "/lib64",
                 # programs of images, and what they compile and load again
+                *("/x/y.pyc", "/x/y.PTH", "/x/y.whl", "/x/y.so.1a", "/x/__pycache__", "/nix/store", "/vllm/vllm"),
                 *("/app", "/code/x", "/workspace/vllm/entrypoints", "/vllm-workspace", "/sgl-workspace/sglang/python"),
                 *("/opt/vllm/lib", "/opt/conda/bin", "/opt/nvidia"),
                 *("/root/.cache/torch_extensions", "/root/.cache/huggingface/modules", "/root/.nv", "/root/.pip"),
@@ -429,6 +430,11 @@ LOCAL = {"source": {"path": "/srv/m"}}
         ({"mounts": mount("/var/lib/gb10-fleet/peer")}, {}, ["service-trust-mounts"]),
         ({"mounts": mount("/srvx")}, {}, ["service-trust-mounts"]),
         ({"mounts": mount("/srv/x")}, {}, []),
+        # the whole of it, however it is written
+        *(({"mounts": mount(root)}, {}, ["service-trust-mounts"]) for root in ("/srv/.", "/mnt//", "/data/./")),
+        *((of_source("model", path=root), {}, ["service-trust-mounts"]) for root in ("/srv/", "/mnt/.", "/data//")),
+        (of_source("image", archive="/srv/"), {}, ["service-trust-mounts"]),
+        (adapter("/srv/"), {}, ["service-trust-mounts"]),
         ({"mounts": [{"source": "/srv/x", "target": "/x", "read_only": False}]}, {}, ["service-trust-mounts"]),
         ({"mounts": mount("/etc")}, {"trust": ["mounts"]}, []),
         (of_source("model", path="/root/.ssh"), {}, ["service-trust-mounts"]),
@@ -451,6 +457,10 @@ LOCAL = {"source": {"path": "/srv/m"}}
         ({}, {"container": {"capabilities": {"value": ["SYS_PTRACE"], "reason": "r"}}}, []),
         ({"env": {"VLLM_SERVER_DEV_MODE": "1"}}, {}, ["service-trust-development"]),
         ({"env": {"VLLM_SERVER_DEV_MODE": "0"}}, {}, []),
+        # clients send tensors, and one of a wrong shape ends the engine for all
+        ({"flags": {"enable-prompt-embeds": True}}, {}, ["service-trust-development"]),
+        ({"flags": {"enable-mm-embeds": True}}, {}, ["service-trust-development"]),
+        ({"flags": {"enable-prompt-embeds": False}}, {}, []),
         ({}, {"env": {"VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}}, ["service-trust-development"]),
         ({"env": {"VLLM_SERVER_DEV_MODE": "1"}}, {"trust": ["development"]}, []),
     ],

@@ -23,7 +23,7 @@ _EXPECTED = f"a folder below {', '.join(layout.DATA[:4])}"
 
 # Variables that make a loader, Python, a shell or the engine run other code, or trust another hub or network.
 _LOADERS = re.compile(
-    r"LD_(?!BIND_NOW$).+|PATH|HOME|BASH_ENV|GCONV_PATH|CUDA_INJECTION64_PATH|CC|CXX|CUDACXX|GLIBC_TUNABLES|ENV"
+    r"LD_(?!BIND_NOW$).+|PATH|HOME|BASH_ENV|GCONV_PATH|CUDA_INJECTION\d+_PATH|CC|CXX|CUDACXX|GLIBC_TUNABLES|ENV"
     r"|.+_(PLUGINS?|EXTERNAL_\w+|SO_PATH|LOGGING_CONFIG_PATH|REDIRECT_PATH|INDEX_URL|COMMAND|ENDPOINT)|.+_proxy"
     r"|RAY_(ADDRESS|(JOB_CONFIG|RUNTIME_ENV).*)|.+_(USE_MODELSCOPE|TRUST_REMOTE_CODE)"
     r"|PYTHON(?!(UNBUFFERED|HASHSEED|DONTWRITEBYTECODE|FAULTHANDLER|UTF8|IOENCODING|NOUSERSITE|MALLOC|OPTIMIZE)$).+",
@@ -55,9 +55,11 @@ _REVISIONS = ("revision", "code-revision", "tokenizer-revision", "speculative-dr
 _OURS = (layout.IN_LIBRARY, "/run", "/var/run", layout.IN_MODELS, layout.IN_MODEL_CODE, "/proc", "/sys", "/dev")
 # In the container: where programs, libraries, what they have compiled, and their settings are looked for.
 _LOADED_FROM = re.compile(
-    r"/(etc|usr|lib\w*|s?bin|opt|app|code|([\w-]+-)?workspace)(/.*)?"
+    r"/(etc|usr|lib\w*|s?bin|opt|app|code|nix|snap|\w*conda\d?|([\w-]+-)?workspace)(/.*)?"
+    r"|/(vllm|sglang|sgl|tensorrt|llama)[\w.-]*(/.*)?"
     r"|.*/((site|dist)-packages|python3[.\d]*|venv|\.(?!cache/huggingface(/hub(/.*)?)?$)[^/]*)(/.*)?"
-    r"|.*\.(py|pth|so[.\d]*|sh)"
+    r"|.*\.(py[cdz]?|pth|so[.\d]*\w?|sh|egg|whl|jar|node|cubin|ptx)|.*/__pycache__(/.*)?",
+    re.IGNORECASE,
 )
 _WHOLE = ("/bin", "/etc", "/home", "/lib", "/lib64", "/root", "/sbin", "/usr", "/usr/bin", "/usr/lib", "/var")
 
@@ -91,7 +93,7 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
 def _mounts(placed: Placed, recipe: Place) -> Iterator[Finding]:
     """Folders and files of the host that the recipe names, and the service does not."""
     for index, mount in enumerate(placed.recipe["mounts"]):
-        if not mount["source"].startswith(layout.DATA):
+        if not _is_data(mount["source"]):
             found = f"{mount['source']} of the host"
             yield _untrusted("mounts", recipe.below("mounts", index), found, _EXPECTED)
         elif not mount["read_only"]:
@@ -99,7 +101,7 @@ def _mounts(placed: Placed, recipe: Place) -> Iterator[Finding]:
             yield _untrusted("mounts", recipe.below("mounts", index), found, "read_only: true")
     own = placed.engine.adapters(placed.settings["flags"])
     for folder in placed.adapter_folders:
-        if folder not in own and not folder.startswith(layout.DATA):
+        if folder not in own and not _is_data(folder):
             found = f"{folder} of the host, the folder of an adapter"
             yield _untrusted("mounts", recipe.below("flags"), found, _EXPECTED)
     yield from _foreign_sources(placed, recipe)
@@ -112,9 +114,14 @@ def _foreign_sources(placed: Placed, recipe: Place) -> Iterator[Finding]:
         ("image", "archive", placed.recipe["image"]["source"], placed.settings["image"]),
     ):
         named = source.get(key) if isinstance(source, Mapping) else None
-        if named and "source" not in own and not named.startswith(layout.DATA):
+        if named and "source" not in own and not _is_data(named):
             at = recipe.below(part, "source", key)
             yield worded.error("service-trust-mounts", at, expected=_EXPECTED, named=named, part=part, key=key)
+
+
+def _is_data(path: str) -> bool:
+    """Below a folder of data, and not the whole of it, however that is written."""
+    return posixpath.normpath(path).startswith(layout.DATA)
 
 
 def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:
