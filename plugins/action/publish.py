@@ -53,7 +53,8 @@ class ActionModule(OnController):
             public = _publisher.public_of(key)
             known = public.read_text("ascii").strip() if public.exists() else ""
         except _publisher.KeygenError as problem:
-            raise AnsibleActionFail(f"{key}: nothing can be signed with it: {problem}") from None
+            remedy = "bring it back from a copy or the escrow; or remove it: each host needs gb10.fleet.pull then"
+            raise AnsibleActionFail(f"{key}: nothing can be signed with it: {problem}; {remedy}") from None
         except OSError as problem:
             expected = "folders of yours for what is published and for the key"
             remedy = "make them, or name others with publish_folder and publish_key"

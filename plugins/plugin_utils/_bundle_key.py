@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..module_utils._base import worded
-from ..module_utils._base.own_files import replace_file
+from ..module_utils._base.findings import FleetError
+from ..module_utils._base.own_files import look, replace_file
 from ..module_utils._operations.bundle.folder import Bundle
 from ..module_utils._operations.bundle.manifest import KEY
 from ..module_utils._operations.bundle.signature import new_key, public_part
@@ -27,9 +28,15 @@ def kept_key(inventory: Path) -> tuple[bytes, bytes]:
         raise worded.refusal("bundle-key/kept-key", str(secret), public=public)
     if not secret.exists():
         keep(secret, new_key("gb10.fleet bundle")[0])
+    try:
+        part = public_part(secret.read_bytes())
+    except FleetError as problem:
+        raise worded.refusal("bundle-key/damaged", str(secret), public=public) from problem
     if not public.exists():  # lost, or a run ended between the two
-        replace_file(public, public_part(secret.read_bytes()))
-    return secret.read_bytes(), public.read_bytes()
+        replace_file(public, part)
+    if public.read_bytes() != part:
+        raise worded.refusal("bundle-key/other-part", str(public), secret=secret)
+    return secret.read_bytes(), part
 
 
 def trusted_key(inventory: Path) -> Path | None:
@@ -41,19 +48,10 @@ def trusted_key(inventory: Path) -> Path | None:
 def used(inventory: Path) -> tuple[int, Path]:
     """The serial of the newest bundle that the site was converged from, 0 for none, and the file that says so."""
     file = inventory / _USED
-    try:
-        serial = json.loads(file.read_text("utf-8"))["serial"]
-    except FileNotFoundError:
-        return 0, file
-    except (OSError, ValueError, LookupError, TypeError) as problem:
-        raise _unreadable(file, str(problem)) from None
-    if not isinstance(serial, int):
-        raise _unreadable(file, f"serial {serial!r}")
-    return serial, file
-
-
-def _unreadable(file: Path, found: str) -> Exception:
-    return worded.refusal("bundle-record", str(file), found=found)
+    serial, why = look(file, lambda content: int(json.loads(content)["serial"]))
+    if why:
+        raise worded.refusal("bundle-record", str(file), found=why)
+    return serial or 0, file
 
 
 def note_used(inventory: Path, bundle: Bundle) -> None:

@@ -54,7 +54,7 @@ class Made:
         least = self.certificate_days + self.renewed_days
         found = (
             []
-            if self.ca.exists() and self._counts(described(self.ca.read_text("ascii"), self.now), least)
+            if self.ca.exists() and self._counts(described(self.ca.read_text("ascii", "replace"), self.now), least)
             else [self.ca]
         )
         found += [Path(service["certificate"]["source"]) for service in services if not self._holds(service)]
@@ -91,14 +91,16 @@ class Made:
 def ca_problems(ca: Path, now: datetime) -> Iterator[Finding]:
     """Why the CA beside the inventory can't be gone on with; nothing where none was made yet."""
     key = ca.with_suffix(".key")
-    there = [file for file in (ca, key) if file.exists()]
-    # one that was cut off between the two files goes on; one without its key is good until it must issue
-    if len(there) < 2:
+    if not ca.exists() and not key.exists():
         return
     try:
-        texts = [file.read_text("ascii", "replace") for file in (ca, key)]
-        read = described(texts[0], now, texts[1])
-        found = read.get("why") or ("" if read["of_key"] else "its key belongs to another certificate")
+        # one that was cut off between the two files goes on; one without its key is good until it must issue
+        own = key.read_text("ascii", "replace") if key.exists() else None
+        text = ca.read_text("ascii", "replace") if ca.exists() else authority(str(own).encode(), "", now, 1).decode()
+        read = described(text, now, own)
+        found = read.get("why") or ("" if read.get("of_key", True) else "its key belongs to another certificate")
+    except (TypeError, ValueError):
+        found = f"{key} holds no key"
     except OSError as problem:
         found = f"{problem.filename or ca} can't be read ({problem.strerror})"
     if found:

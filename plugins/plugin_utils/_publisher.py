@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..module_utils._base.gb10 import ROOT
-from ..module_utils._base.own_files import replace_file
+from ..module_utils._base.own_files import look, replace_file
 from ..module_utils._operations.pull.published import MOST_BYTES, NAMESPACE, SIGNER
 from ._kept_secret import make_folder
 
@@ -33,8 +33,9 @@ def made_key(key: Path, inventory: str) -> None:
         if not key.parent.exists():  # an owner's own folder stays as it is
             make_folder(key.parent)
         _keygen("-q", "-t", "ed25519", "-N", "", "-C", f"gb10.fleet {inventory}", "-f", str(key))
-    if not public_of(key).exists():
-        replace_file(public_of(key), _keygen("-y", "-f", str(key)), 0o644)
+    public = _keygen("-y", "-f", str(key))
+    if (look(public_of(key), bytes.split)[0] or [])[:2] != public.split()[:2]:  # lost or damaged
+        replace_file(public_of(key), public, 0o644)
 
 
 def public_of(key: Path) -> Path:
