@@ -63,7 +63,8 @@ def test_two_restarts_at_once(pair: Pair) -> None:
     began = time.monotonic()
     runs = at_once(pair, RESTART, RESTART)
     print(f"\ntwo restarts at once: exits {[run.returncode for run in runs]}, {time.monotonic() - began:.0f} s")
-    assert [run.returncode for run in runs] == [0, 0], [run.stdout[-3000:] for run in runs if run.returncode]
+    print(*(run.stdout[-9000:] + run.stderr[-3000:] for run in runs if run.returncode))
+    assert [run.returncode for run in runs] == [0, 0]
     eventually(lambda: serves(pair), "it serves after both")
     for host in HOSTS:
         assert pair.fleet.ok(host, f"systemctl is-active {UNIT}")
