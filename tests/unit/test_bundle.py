@@ -45,7 +45,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity
     identity_from_config,
     parse_reference,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import read_layout
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.layout import read_layout
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import File, Manifest
 from ansible_collections.gb10.fleet.plugins.modules import bundle_files
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import kept_key, note_used, trusted_key, used

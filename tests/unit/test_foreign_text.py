@@ -209,7 +209,7 @@ def test_json_of_others_is_read_by_one_function() -> None:
     read = calls("loads") | {}
     assert {path for path in read if not path.startswith(tuple(OWN_FILES))} == set()
     assert sum(read.values()) <= 113, read
-    readers = ("hub_api", "asked", "verify/client", "verify/gateway", "stores/images/step", "stores/weights/source",
+    readers = ("hub_api", "asked", "verify/client", "verify/gateway", "stores/images/layout", "stores/weights/source",
              "stores/peers/request", "update/apt", "stores/transfer/peer", "bench/form")  # fmt: skip
     assert {path for path in read if any(f"{reader}.py" in path for reader in readers)} == {
         "module_utils/_operations/verify/asked.py"  # each line of an answer: numbers, and words that are foreign again

@@ -36,6 +36,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clien
     clients_map,
     first_key,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.declared import GATEWAY as FORM
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.declared import PLACE
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.haproxy import quoted
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.subject import GATEWAY
@@ -345,6 +346,18 @@ def test_services_of_one_model_share_its_requests(folder: Path) -> None:
 
 # What a client at the gateway's own port may take; the other process has the gateway alone as client.
 OF_ONE = ("client", "http-request", "tunnel")
+
+
+def test_requests_of_a_held_model_wait_as_long_as_declared(folder: Path) -> None:
+    config = plan_of(folder, gateway={"wait_s": 90})["hosts"]["titan"]["gateway"]["files"][CONFIG]["content"]
+    waits = config.partition("_waits\n")[2]
+    assert "    retries 90\n    timeout queue 90s\n" in waits
+    assert "did not serve again within 90 s" in waits
+
+
+def test_each_key_has_a_case() -> None:
+    cases = Path(__file__).read_text("utf-8")
+    assert [key for key in FORM["options"] if f'"{key}"' not in cases] == [], "write a case of these keys here"
 
 
 def test_both_processes_wait_as_long(folder: Path) -> None:

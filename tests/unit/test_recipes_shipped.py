@@ -218,8 +218,11 @@ def test_what_reads_by_io_uring_asks_for_it(recipe: Recipe) -> None:
 
 def test_each_shape_without_a_recipe_has_its_reason() -> None:
     table = yaml.safe_load((SHIPPED_RECIPES.parent / "data" / "models_without.yml").read_text("utf-8"))
-    listed = [row[1] for row in _listed("Without a recipe, with a known KV pool")]
-    assert sorted(table["sized"]) == listed
+    listed = {row[1] for row in _listed("Without a recipe, with a known KV pool")}
+    named = {recipe.data["model"].get("config") for recipe in LIBRARY.recipes.values()}
+    assert not listed - table["sized"].keys(), "a row of data/models_without.yml is missing"
+    # a new recipe names nothing else: a row that waited for it is left out of the list, and may stay
+    assert table["sized"].keys() - listed <= named, "a row of data/models_without.yml has no shapes in recipes/configs"
 
 
 def test_configs_belong_to_no_tool() -> None:

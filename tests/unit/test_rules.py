@@ -69,7 +69,8 @@ def test_every_row_is_a_rule_and_has_its_words() -> None:
 def test_every_statement_of_the_sources_has_a_place() -> None:
     """Checked, said by another rule, or listed with the reason why not: each in one place."""
     places = [*KINDS, *NOT_CHECKABLE, *SAME_AS]
-    assert len(places) == len(set(places))
+    twice = {place for place in places if places.count(place) > 1}
+    assert not twice, f"{sorted(twice)} are taken, also by {NOT_CHECKABLE.keys() & twice or SAME_AS.keys() & twice}"
     for letter in {place[0] for place in places}:
         numbers = sorted(int(place[1:]) for place in places if place[0] == letter)
         assert numbers == [*range(1, numbers[-1] + 1)], letter
