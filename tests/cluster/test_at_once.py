@@ -63,8 +63,11 @@ def test_two_restarts_at_once(pair: Pair) -> None:
     began = time.monotonic()
     runs = at_once(pair, RESTART, RESTART)
     print(f"\ntwo restarts at once: exits {[run.returncode for run in runs]}, {time.monotonic() - began:.0f} s")
-    print(*(run.stdout[-9000:] + run.stderr[-3000:] for run in runs if run.returncode))
-    assert [run.returncode for run in runs] == [0, 0]
+    refused = [run.stdout[-9000:] + run.stderr[-3000:] for run in runs if run.returncode]
+    print(*refused)
+    # of two runs with several hosts, which could wait for each other, one may be refused at once
+    assert len(refused) < 2
+    assert all("[host-busy]" in words and "nothing was changed" in words for words in refused)
     eventually(lambda: serves(pair), "it serves after both")
     for host in HOSTS:
         assert pair.fleet.ok(host, f"systemctl is-active {UNIT}")
