@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host import memory_guard as program
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.memory import killer
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects.memory_guard.subject import (
+    SPEC,
     floors,
     memory_guard,
     refused,
@@ -61,6 +63,8 @@ def test_the_floor_follows_what_the_plan_leaves(guard: dict[str, float], left: f
         ({"term_gib": 8}, 7, ["memory-guarded"]),
         ({"term_gib": 8, "enabled": False}, 7, []),
         ({"kill_gib": 4}, 40, ["memory-guard-order"]),
+        ({"term_gib": 2, "kill_gib": 2}, 40, []),  # both at once is an owner's choice
+        ({"term_gib": 2}, 2, []),  # exactly the floor is not below it
     ],
 )
 def test_services_that_would_leave_less_are_refused(guard: dict[str, Any], left: float, rules: list[str]) -> None:
@@ -73,6 +77,11 @@ def test_services_that_would_leave_less_are_refused(guard: dict[str, Any], left:
 def test_nobody_is_ended_for_doing_what_was_planned(left: int) -> None:
     if not [*refused("titan", {}, left)]:
         assert floors({}, left)[0] <= left
+
+
+@pytest.mark.parametrize(("floor", "is_taken"), [(0.1, True), (0.05, False), (64, True), (64.5, False)])
+def test_a_floor_lies_within_bounds(floor: float, is_taken: bool) -> None:
+    assert (check(SPEC, {"term_gib": floor}, "guard")[1] == []) is is_taken
 
 
 def test_the_unit() -> None:
