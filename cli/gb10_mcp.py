@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import gb10
 import yaml
@@ -37,6 +37,8 @@ LIMIT_S = 1800
 MOST_LINES = 400
 MOST_BYTES = 256_000
 _STATE = ".fleet"
+# Beside hosts.yml, and no source of hosts.
+_NO_HOSTS = r"^(recipes|secrets)$"
 # Where a proposal may go: data that no plugin of Ansible's takes as its own configuration.
 _OPEN = re.compile(r"hosts\.yml|(group_vars|host_vars|recipes)/[\w./-]+\.ya?ml")
 _SECRET = re.compile(r"(?im)^(\s*[\w-]*(?:pass|password|token|secret|api_key)\s*:[ \t]*)(?!!vault)(\S.*)$")
@@ -117,6 +119,7 @@ def propose(file: str, text: str, reason: str) -> str:
     it was kept for a person, and the plan as it would be. reason: one sentence for that person."""
     folder = _inventory()
     path = _proposed(folder, file, text)
+    _refuse_a_plugin(text, file)
     before = path.read_text("utf-8") if path.is_file() else ""
     if {*_templates(text, file)} - {*_templates(before, file)}:
         raise RefusedError(f"{file} would have a new template ({{{{ or {{%), which runs here; write the value itself")
@@ -151,12 +154,25 @@ def _proposed(folder: Path, file: str, text: str) -> Path:
     return path
 
 
-def _templates(text: str, file: str) -> Iterator[str]:
-    """All texts that Ansible would take as templates, however YAML writes their braces."""
+def _loaded(text: str, file: str) -> list[Any]:
     try:
-        left, seen = [*yaml.load_all(text, _Loader)], set()
+        return [*yaml.load_all(text, _Loader)]
     except (yaml.YAMLError, ValueError, RecursionError) as problem:
         raise RefusedError(f"{file} is no YAML: {' '.join(str(problem).split())[:300]}") from None
+
+
+def _refuse_a_plugin(text: str, file: str) -> None:
+    """Ansible loads the inventory plugin that such a file names, and its expressions run without braces."""
+    for part in _loaded(text, file):
+        if part is not None and not isinstance(part, dict):
+            raise RefusedError(f"{file} would be no map of keys and values; expected one, without a tag")
+        if part and "plugin" in part:
+            raise RefusedError(f"{file} would name a plugin of Ansible's, which runs here; a person has to write it")
+
+
+def _templates(text: str, file: str) -> Iterator[str]:
+    """All texts that Ansible would take as templates, however YAML writes their braces."""
+    left, seen = _loaded(text, file), set()
     while left:
         part = left.pop()
         if isinstance(part, str):
@@ -209,7 +225,7 @@ def _run(playbook: str, folder: Path, *options: Sequence[str]) -> str:
             command,
             check=False,
             cwd=folder.parent,
-            env={**os.environ, **gb10.screen(), "ANSIBLE_NOCOLOR": "1"},
+            env={**os.environ, **gb10.screen(), "ANSIBLE_NOCOLOR": "1", "ANSIBLE_INVENTORY_IGNORE_REGEX": _NO_HOSTS},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

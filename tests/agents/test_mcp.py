@@ -35,6 +35,7 @@ async def main():
 
 asyncio.run(main())
 """
+PLUGIN = "plugin: ansible.builtin.constructed\n"
 FLEET = "group_vars/all/fleet.yml"
 Ask = Callable[..., list[Any]]
 
@@ -120,6 +121,11 @@ def test_a_proposal_is_a_diff_that_a_person_applies(ask: Ask, mine: Path) -> Non
         (propose("a: \"\\u007b\\u007b lookup('pipe', 'id') }}\"\n"), "new template"),
         (propose("{'{% for x in y %}': 1}\n"), "new template"),
         (propose("a: !unsafe '{{ x }}'\n"), "new template"),
+        (propose(f"{PLUGIN}compose: {{x: lookup('pipe', 'id')}}\n", "recipes/x.yml"), "a plugin"),
+        (propose(f"{PLUGIN}compose: {{x: lookup('pipe', 'id')}}\n", "hosts.yml"), "a plugin"),
+        (propose('{"\\u0070lugin": constructed}\n', "hosts.yml"), "a plugin"),
+        (propose("<<: {plugin: constructed}\n", "hosts.yml"), "a plugin"),
+        (propose("!x {plugin: constructed}\n", "hosts.yml"), "a map"),
         (propose("ansible_become_password: (not shown)\n", "group_vars/all/connection.yml"), "a person"),
         (propose("a: " + "x" * 300_000 + "\n"), "at most"),
         (("drift", {"host": "all,!titan"}), "pattern"),
