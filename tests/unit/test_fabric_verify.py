@@ -521,3 +521,14 @@ def test_the_answer_is_read() -> None:
     assert arp.reply(answer) == ("192.168.100.11", "02:c7:00:01:00:01")
     assert arp.reply(answer[:30]) is None
     assert arp.reply(answer[:12] + b"\x08\x00" + answer[14:]) is None
+
+
+def test_a_check_of_cables_knows_who_answered_and_who_is_declared() -> None:
+    links = {"a": "02:aa", "declared": "02:bb", "answers": "02:cc", "stranger": "02:dd"}
+    results = {
+        name: {"reading": {"links": {"enp1s0f0np0": {"mac": mac}}, "asked": {}}} for name, mac in links.items()
+    } | {"off": {}}
+    results["a"]["reading"]["asked"] = {"enp1s0f0np0": {"answers": {"10.0.0.9": "02:cc"}}}
+    ends = cable_ends(results, "a", [{"peers": [{"host": "declared"}]}])
+    assert {*ends} == {"a", "declared", "answers"}
+    assert cable_ends(results, "off", []) == {}
