@@ -10,7 +10,8 @@
     python tools/freshness.py --state FILE             compares with what FILE kept of the last run, and renews it
 
 It asks the package index, the images' registries, the hub and git servers; it changes no data of the collection. Each
-line begins with `new`, `changed`, `broken` or `unknown` (no answer). Exit status: 1 where something is broken.
+line begins with `new`, `changed`, `broken` (gone, or its page has another form) or `unknown` (no answer). Exit status:
+1 where something is broken.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -56,11 +57,25 @@ _MANIFESTS = ", ".join(
 
 
 class NoAnswerError(Exception):
-    """In words. status: of HTTP, 0 where none came."""
+    """In words. status: of HTTP, 0 where none came. broken: an answer that this program can no longer read."""
 
-    def __init__(self, words: str, status: int = 0) -> None:
+    def __init__(self, words: str, status: int = 0, *, broken: bool = False) -> None:
         super().__init__(words)
         self.status = status
+        self.broken = broken
+
+    def line(self, what: str, *gone: int) -> str:
+        return f"{'broken' if self.broken or self.status in gone else 'unknown'} {what}: {self}"
+
+
+def within(answer: object, *keys: str) -> str:
+    """A text in an answer. NoAnswerError where it isn't there: then the form of the page has changed."""
+    found = answer
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if not isinstance(found, str) or not found:
+        raise NoAnswerError(f"the form of its answer has changed: no {'.'.join(keys)}", broken=True)
+    return one_line(found, 120)
 
 
 class Web:
@@ -100,7 +115,7 @@ class Web:
     def json(self, url: str) -> dict[str, Any]:
         try:
             found = json.loads(self.ask(url)[0])
-        except ValueError:
+        except (ValueError, RecursionError):
             raise NoAnswerError("no JSON") from None
         return found if isinstance(found, dict) else {"all": found}
 
@@ -118,29 +133,57 @@ def engines(web: Web) -> Iterator[str]:
     }
     for package, ours in known.items():
         try:
-            theirs = str(web.json(f"https://pypi.org/pypi/{package}/json").get("info", {}).get("version", ""))
+            theirs = within(web.json(f"https://pypi.org/pypi/{package}/json"), "info", "version")
         except NoAnswerError as problem:
-            yield f"unknown {package}: {problem}"
+            yield problem.line(package)
             continue
         if numbers(theirs) > numbers(str(ours)):
-            yield f"new {package} {one_line(theirs, 40)}; the catalogue ends at {ours}"
+            yield f"new {package} {theirs}; the catalogue ends at {ours}"
     try:
-        tag = str(web.json("https://api.github.com/repos/ggml-org/llama.cpp/releases/latest").get("tag_name", ""))
+        tag = within(web.json("https://api.github.com/repos/ggml-org/llama.cpp/releases/latest"), "tag_name")
     except NoAnswerError as problem:
-        yield f"unknown llama.cpp: {problem}"
+        yield problem.line("llama.cpp")
         return
     ours = str(getattr(llama_cpp, "NEWEST", ""))
-    if tag and tag != ours:
-        yield f"new llama.cpp {one_line(tag, 40)}; the catalogue has {ours or 'options of an earlier build'}"
+    if tag != ours:
+        yield f"new llama.cpp {tag}; the catalogue has {ours or 'options of an earlier build'}"
+
+
+def registry(name: str) -> str:
+    """Where an image's registry answers about it."""
+    host, _, path = name.partition("/")
+    if "." not in host:
+        host, path = "registry-1.docker.io", name if "/" in name else f"library/{name}"
+    return f"https://{host}/v2/{path}"
 
 
 def digest_of(web: Web, reference: str) -> str:
     name, _, tag = reference.rpartition(":")
-    host, _, path = name.partition("/")
-    if "." not in host:
-        host, path = "registry-1.docker.io", name if "/" in name else f"library/{name}"
-    _, headers = web.ask(f"https://{host}/v2/{path}/manifests/{tag}", {"Accept": _MANIFESTS})
-    return headers.get("docker-content-digest", "")
+    _, headers = web.ask(f"{registry(name)}/manifests/{tag}", {"Accept": _MANIFESTS})
+    return within(headers, "docker-content-digest")
+
+
+def tags(web: Web, references: Iterable[str]) -> Iterator[str]:
+    """Newer tags of the same form as those that recipes take: v0.34.0 beside v0.33.0, and no v0.34.0-cpu."""
+    taken: dict[tuple[str, str], list[str]] = {}
+    for reference in references:
+        name, _, tag = reference.rpartition(":")
+        if len(numbers(tag)) > 1:
+            taken.setdefault((name, re.sub(r"\d+", "1", tag)), []).append(tag)
+    listed: dict[str, list[str]] = {}
+    for (name, form), ours in sorted(taken.items()):
+        try:
+            if name not in listed:
+                answer = web.json(f"{registry(name)}/tags/list").get("tags")
+                if not isinstance(answer, list) or not answer:
+                    raise NoAnswerError("the form of its answer has changed: no tags", broken=True)
+                listed[name] = [tag for tag in answer if isinstance(tag, str) and tag == one_line(tag, 128)]
+        except NoAnswerError as problem:
+            yield problem.line(f"tags of {name}")
+            continue
+        newest = max([*ours, *(tag for tag in listed[name] if re.sub(r"\d+", "1", tag) == form)], key=numbers)
+        if newest not in ours:
+            yield f"new tag {newest} of {name}; recipes take {max(ours, key=numbers)}"
 
 
 def images(web: Web, recipes: Mapping[str, Any], kept: dict[str, str]) -> Iterator[str]:
@@ -153,7 +196,7 @@ def images(web: Web, recipes: Mapping[str, Any], kept: dict[str, str]) -> Iterat
         try:
             digest = digest_of(web, reference)
         except NoAnswerError as problem:
-            yield f"{'broken' if problem.status == 404 else 'unknown'} image {reference}: {problem}"
+            yield problem.line(f"image {reference}", 404)
             continue
         pins, before = pinned - {""}, kept.get(reference)
         if pins and digest not in pins:
@@ -161,6 +204,7 @@ def images(web: Web, recipes: Mapping[str, Any], kept: dict[str, str]) -> Iterat
         elif not pins and before and before != digest:
             yield f"changed image {reference}: {digest}; the last run found {before}"
         kept[reference] = digest
+    yield from tags(web, by_reference)
 
 
 def models(web: Web, recipes: Mapping[str, Any], kept: dict[str, str]) -> Iterator[str]:
@@ -171,16 +215,15 @@ def models(web: Web, recipes: Mapping[str, Any], kept: dict[str, str]) -> Iterat
                 by_name.setdefault(one["repository"], set()).add(one.get("revision") or "")
     for repository, pinned in sorted(by_name.items()):
         try:
-            head = str(web.json(f"https://huggingface.co/api/models/{quote(repository)}").get("sha", ""))
+            head = within(web.json(f"https://huggingface.co/api/models/{quote(repository)}"), "sha")
         except NoAnswerError as problem:
-            gone = problem.status in (401, 404)  # the hub says 401 of what is not there
-            yield f"{'broken' if gone else 'unknown'} model {repository}: {problem}"
+            yield problem.line(f"model {repository}", 401, 404)  # the hub says 401 of what is not there
             continue
         pins, before = pinned - {""}, kept.get(repository)
         if pins and head not in pins:
-            yield f"changed model {repository}: {one_line(head, 40)}; recipes pin {', '.join(sorted(pins))}"
+            yield f"changed model {repository}: {head}; recipes pin {', '.join(sorted(pins))}"
         elif not pins and before and before != head:
-            yield f"changed model {repository}: {one_line(head, 40)}; the last run found {before}"
+            yield f"changed model {repository}: {head}; the last run found {before}"
         kept[repository] = head
 
 

@@ -55,7 +55,9 @@ class Internet:
             return 200, {}, {"Docker-Content-Digest": self.digest}
         if path.startswith("/api/models/"):
             return 200, {"sha": self.head}, {}
-        return 200, {"info": {"version": "0.0.1"}, "tag_name": ""}, {}
+        if path.endswith("/tags/list"):
+            return 200, {"name": "x", "tags": ["latest"]}, {}
+        return 200, {"info": {"version": "0.0.1"}, "tag_name": "b1"}, {}
 
 
 @pytest.fixture
@@ -115,8 +117,9 @@ def test_a_registry_that_wants_a_password_elsewhere_gets_none(internet: Internet
     internet.usual = lambda path, headers: (  # type: ignore[method-assign]
         (401, {}, {"WWW-Authenticate": realm}) if "/manifests/" in path else (200, {"sha": "c" * 40}, {})
     )
-    code, lines = run(internet)
-    assert code == 0 and any("asks for a password" in line for line in lines)
+    _, lines = run(internet)
+    assert any("asks for a password" in line for line in lines)
+    assert not any(line.startswith("broken image") for line in lines)
 
 
 def test_sources_that_cannot_be_are_broken(internet: Internet, tmp_path: Path) -> None:
@@ -129,3 +132,68 @@ def test_sources_that_cannot_be_are_broken(internet: Internet, tmp_path: Path) -
     path.write_text(json.dumps({"fleet_recipe_sources": [{"git": "ext::sh", "commit": "main"}]}), "utf-8")
     code, lines = run(internet, "--sources", str(path))
     assert code == 1 and any(line.startswith("broken source:") for line in lines)
+
+
+def test_a_page_as_it_was_on_28_november_2026(internet: Internet) -> None:
+    page = json.loads((ROOT / "tests" / "data" / "pages" / "pypi-vllm.json").read_text("utf-8"))
+    assert page["info"]["version"] == "0.33.0"
+    internet.answers["/pypi/vllm/json"] = (200, page, {})
+    code, lines = run(internet)
+    assert code == 0 and not any(line.split()[1] == "vllm" for line in lines)
+    page["info"]["version"] = "0.34.0"
+    code, lines = run(internet)
+    assert code == 0 and "new vllm 0.34.0; the catalogue ends at 0.33.0" in lines
+
+
+PAGES = {
+    "/pypi/vllm/json": ("vllm", "info.version"),
+    "/repos/ggml-org/llama.cpp/releases/latest": ("llama.cpp", "tag_name"),
+    "/api/models/openai/gpt-oss-20b": ("model openai/gpt-oss-20b", "sha"),
+    "/v2/vllm/vllm-openai/tags/list": ("tags of vllm/vllm-openai", "tags"),
+}
+FORMS: list[Any] = [
+    {},
+    [],
+    ["0.33.0"],
+    {"info": []},
+    {"info": {"version": 33}},
+    {"tags": {}},
+    {"sha": None},
+    "text",
+    7,
+    None,
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=json.dumps)
+def test_a_page_of_another_form_is_named_and_ends_no_run(internet: Internet, form: Any, tmp_path: Path) -> None:
+    for path in PAGES:
+        internet.answers[path] = (200, form, {})
+    state = tmp_path / "state.json"
+    code, lines = run(internet, "--state", str(state))
+    assert code == 1
+    for what, missing in PAGES.values():
+        assert f"broken {what}: the form of its answer has changed: no {missing}" in lines
+    assert "openai/gpt-oss-20b" not in json.loads(state.read_text("utf-8"))["models"]
+
+
+def test_a_registry_that_names_no_digest_has_another_form(internet: Internet) -> None:
+    internet.digest = ""
+    code, lines = run(internet)
+    assert code == 1 and any("form of its answer has changed: no docker-content-digest" in line for line in lines)
+    assert not any(line.startswith("changed image") for line in lines)
+
+
+def test_a_page_without_end_of_brackets_ends_no_run(internet: Internet) -> None:
+    internet.answers["/pypi/vllm/json"] = (200, b"[" * 200_000, {})
+    code, lines = run(internet)
+    assert code == 0 and "unknown vllm: no JSON" in lines
+
+
+def test_newer_tags_of_the_same_form(internet: Internet) -> None:
+    shown = ["latest", "v99.1.0", "v99.2.0", "v100.0.0-cpu", "nightly-2026", "v9\x1b[2J9.9.9", 7]
+    internet.answers["/v2/vllm/vllm-openai/tags/list"] = (200, {"tags": shown}, {})
+    code, lines = run(internet)
+    assert code == 0
+    (found,) = [line for line in lines if " of vllm/vllm-openai; recipes take v" in line]
+    assert found.startswith("new tag v99.2.0 of")
