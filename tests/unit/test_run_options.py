@@ -136,7 +136,8 @@ def test_what_a_part_needs_always_runs() -> None:
 
 
 def test_only_a_whole_run_removes_what_was_replaced() -> None:
-    *removals, refusal = plays("site")[-1]["tasks"]
+    *removals, escrow, refusal = plays("site")[-1]["tasks"]
+    assert escrow["tags"] == ["always"] and "gb10.fleet.escrow" in escrow
     for task in removals:
         assert "tags" not in task and task["when"].endswith("and not __unproved")
     assert refusal["when"] == "ansible_check_mode" and "errors" in refusal["gb10.fleet.findings"]

@@ -217,7 +217,7 @@ the engine refuses a setting -> change it in the recipe, and run site.yml
    supports? \S+ only|% \w*(?:tp|world|parallel)\w*_size\b|not allowed|has been removed|limit allowed|is not valid
    Do not set|[Cc]onflict|not match|mutually|\b[Uu]nknown |Unsupported|No such file(?! or directory(?:$|.*cache))
    not found|requires\b|n't exist|is (?:greater|larger) than|must \w+ (?:to|exactly)|minimum allowed|forked subprocess
-   ^NotImplementedError: |(?<![\w-])--[a-z][\w-]{3,}|\b(?:VLLM|SGLANG|SGL|TRTLLM|TLLM|NCCL|GGML|LLAMA|RAY)_[A-Z]
+   ^NotImplementedError: |(?<![\w-])--[a-z][\w-]{3,}|\b(?:[VT](?:RT)?LLM|SGL(?:ANG)?|NCCL|GGML|LLAMA|RAY)_[A-Z]
    may be (?:configured|set|used)|has no effect|not compatible|currently (?:requires|supports)|not implemented for
    only (?:applicable|available)|[Uu]nexpected (?:extra|config)|unavailable on
    (?:[Pp]lease|[Cc]onsider|[Tt]ry) (?:(?:re)?set|us|adjust|disabl|enabl|reduc|lower|increas|specify|chang|remov)
