@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.causes import by_cause
+from ansible_collections.gb10.fleet.plugins.module_utils._base.forms import forms
+from ansible_collections.gb10.fleet.plugins.module_utils._base.reading import TakenBack
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.ranks import frozen, health, problems
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import idle_units, supervisor_status
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
@@ -78,6 +80,12 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
 def shown(read: dict[str, Any]) -> dict[str, Any]:
     """A rank as its module gives it."""
     return read | {"health": health(read), "problems": [one.sentence() for one in problems(read)]}
+
+
+def test_the_form_of_an_answer_keeps_what_is_judged() -> None:
+    kept = forms("verify")["ranks"]["options"]["ranks"]["elements"]["options"]
+    assert kept.keys() >= rank().keys()
+    assert kept["taken_back"]["options"].keys() == TakenBack.__annotations__.keys()
 
 
 @pytest.mark.parametrize(
