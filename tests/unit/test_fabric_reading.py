@@ -43,7 +43,7 @@ def test_a_link_is_read() -> None:
 
 def test_a_port_that_no_plan_names_is_read_and_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its MAC address the host is known to which a cable was moved."""
-    monkeypatch.setattr(reading.arp, "ask", lambda *_words: {})
+    monkeypatch.setattr(reading, "ask", lambda *_words: {})
     found = reading._asked(answering(0, IP), {"fabric": {"peers": {}, "candidates": ["10.0.0.1"], "devices": []}})
     assert [*found["links"]] == ["enp1s0f1np1"] and found["asked"] == {}
 
@@ -124,7 +124,7 @@ def test_a_ping_counts_by_whichever_half_its_answer_comes(
     own: list[str], address: str, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without arp_ignore the far end may answer to the twin's MAC address: all was lost that was bound to one half."""
-    monkeypatch.setattr(reading.arp, "ask", lambda *_: {})
+    monkeypatch.setattr(reading, "ask", lambda *_: {})
     asked: list[list[str]] = []
 
     def run(words: list[str]) -> tuple[int, str, str]:

@@ -174,7 +174,9 @@ def firmware_of(text: str) -> list[dict[str, str]]:
         raise ValueError("what fwupdmgr prints has no list of devices")
     found = []
     for device in devices:
-        releases = device.get("Releases", []) if is_map(device) else device
+        if not is_map(device):
+            continue
+        releases = device.get("Releases", [])
         if is_list(releases) and releases and is_map(releases[0]):
             words = (device.get("Name"), device.get("Version"), releases[0].get("Version"))
             found.append(dict(zip(("device", "have", "version"), map(_word, words), strict=True)))
